@@ -1,4 +1,4 @@
-"""Runs seeds of the reference cluster in virtual time, and prints which runs are not valid.
+"""Runs the reference cluster with many seeds in virtual time, and prints runs that are not valid.
 
     python -m benchmarks.campaign                               # 100 seeds of 20 simulated minutes
     python -m benchmarks.campaign --jobs 2                      # the same, in two processes
@@ -6,8 +6,8 @@
 
 Each run is a `logquake run --hosts simulated` with all families of faults. The local engine judges
 the run. If a run is not valid, its folder is kept, and the command that repeats it is printed. The
-summary has the simulated minutes, the confirmed faults by kind, and the anomalies found. The exit
-code is 1 if a run without a bug was not valid, or if no run found the requested bug.
+summary has the simulated minutes, the confirmed faults of each kind, and the anomalies found. The
+exit code is 1 if a run without a bug was not valid, or if no run found the requested bug.
 """
 
 import argparse
@@ -47,8 +47,8 @@ class Played:
         verdict: The verdict of the local engine.
         simulated_s: Seconds of virtual time, from the first start to the last file.
         took_s: Seconds of real time, with the judgement.
-        confirmed: The number of faults with a measured effect, by kind.
-        without: The number of faults without a measured effect, by the reason.
+        confirmed: The number of faults with a measured effect, for each kind.
+        without: The number of faults without a measured effect, for each reason.
     """
 
     plan: Plan
@@ -61,7 +61,7 @@ class Played:
 
     @property
     def trusted(self) -> dict[str, int]:
-        """Return the number of trusted anomalies, by the anomaly's name."""
+        """Return the number of trusted anomalies for each name."""
         return {name: each.trusted for name, each in self.verdict.anomalies.items() if each.trusted}
 
     def line(self) -> str:

@@ -8,8 +8,8 @@ as a process of its own, together with its child processes:
 * `from tables`: the same command again, which is also the cost of `check` after `logquake run`;
 * `warm`: from streams again, in a Spark session that has judged another run before;
 * `numpy`, `duckdb`: the checks of `benchmarks/plain.py`, on the same Parquet files;
-* `cluster-1`, `cluster-2`: from streams, in a warm session of a standalone cluster of one or two
-  workers with a core each.
+* `cluster-1`, `cluster-2`: from streams, in a warm session on a standalone cluster of one or two
+  workers; each worker has one core.
 
 If replicas' logs are segments of real brokers, reading the segments takes additional time: see
 `docs/checkers.md`.

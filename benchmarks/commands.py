@@ -1,19 +1,21 @@
-"""Plays every command of the README and of the tutorial, in order, in fresh folders.
+"""Executes every command of the README and of the tutorial, in order, in fresh folders.
 
     python -m benchmarks.commands            # as the pages have them: an hour
     python -m benchmarks.commands --short    # with shorter times, as the test does
 
-A line for each command has its exit code, its seconds and its place. Commands are the shell blocks
-of a page, and what a sentence has as code that begins with `.venv/bin/`. A TOML block is written
-into the file that the line before it names. Set-up and test commands are left out. A command that
-serves pages is asked for one page, and then ended by Ctrl-C. No browser opens.
+The program prints a line for each command, with its exit code, its duration and its place. Commands
+are the shell blocks of a page, and code in a sentence that begins with `.venv/bin/`. A TOML block
+is written into the file that the preceding line names. Set-up and test commands are left out. If a
+command serves pages, the program requests one page, and then ends the command with Ctrl-C. No
+browser opens.
 
-`--short` uses documented options and keys only. The README's first run plays on Kafka, with a short
-time limit. The others play on the reference cluster in virtual time. Suites get a small budget, and
+`--short` uses documented options and keys only. The README's first run uses Kafka, with a short
+time limit. The other runs use the reference cluster in virtual time. Suites get a small budget, and
 one value of each axis.
-README, tutorial and the lesson on nights, which needs no other, are three readers, each with a
-folder. With `--short` they play side by side, and the README's reader leaves out commands that the
-tutorial has, too.
+
+There are three readers, each with its own folder: one for the README, one for the tutorial, and one
+for the lesson on nights, which needs no other lesson. With `--short`, their commands run at the
+same time. The README's reader then skips commands that are also in the tutorial.
 """
 
 import argparse
@@ -51,8 +53,8 @@ SUITE = {
         "warmup_s": 1, "time_limit_s": 12, "rate": 50, "minimums": {"ok_sends": 20, "ok_polls": 20},
     },
 }  # fmt: skip
-"""Keys that suites get. An entry must fit into the budget as the night estimates it. Each night has
-other seeds, and with some of them a short run has little traffic."""
+"""Keys that are written into suite files. The estimated duration of an entry must fit into the
+budget. Each nightly run has new seeds, and with some seeds a short run has little traffic."""
 ON_REFERENCE = {"systems": ["reference"], "hosts": ["simulated"]}
 ON_KAFKA = (
     ("--time-limit", "10"), ("--warmup", "1"), ("--nemesis", "pause"), ("--engine", "local"),
@@ -61,10 +63,10 @@ SHORTER = (
     ("--system", "reference"), ("--hosts", "simulated"), ("--rate", "50"), ("--engine", "local"),
     ("--time-limit", "10"), ("--port", "0"),
 )  # fmt: skip
-"""Options that a command gets if it has them, and if the page does not give them."""
+"""Options that are added to a command if it supports them and the page does not set them."""
 EXAMPLE = "example:"
 OF_NO_FILE = "--time-limit"
-"""The option that a command with a file does not get: the file's faults need their time."""
+"""The option that is not added to a command with a file, because the file's faults need time."""
 _PART = re.compile(
     r"^ *```(?P<language>\w*)\n(?P<block>.*?)^ *```$|`(?P<code>\.venv/bin/[^`]+)`",
     re.MULTILINE | re.DOTALL,
@@ -97,7 +99,7 @@ class Played:
     """How a command ended.
 
     Attributes:
-        step: The command as the page has it.
+        step: The command, as written on the page.
         code: Its exit code.
         seconds: How long it took.
         output: The printed text.
@@ -110,7 +112,7 @@ class Played:
 
     @property
     def fine(self) -> bool:
-        """Whether it did what it is for: a command that judges may find something."""
+        """Whether the command succeeded. A command that judges may also report an invalid run."""
         command = dict(all_commands()).get(name_of(self.step.text))
         judges = command is not None and set(OF_A_VERDICT) <= set(exit_codes(command))
         return self.code in ((VALID, INVALID) if judges else (VALID,))
@@ -122,7 +124,7 @@ class Played:
 
 
 def pages() -> Mapping[str, Sequence[Path]]:
-    """Return the pages of each reader: the README, and the tutorial's lessons by their numbers."""
+    """Return the pages of each reader: README, tutorial lessons, and the lesson on nights."""
     lessons = (ROOT / "docs" / "tutorial").glob("*.md")
     *first, night = sorted(lessons, key=lambda page: page.read_text("utf-8"))
     return {"readme": [ROOT / "README.md"], "tutorial": first, "night": [night]}
@@ -132,7 +134,7 @@ def steps_of(text: str, page: str) -> Iterator[Step]:
     """Yield the steps of a page, in order.
 
     Raises:
-        ValueError: A block may have a command, or a file, that would not be played.
+        ValueError: A block may contain a command or a file that would be skipped.
     """
     for found in _PART.finditer(text):
         place = f"{page}:{text.count(chr(10), 0, found.start()) + 1}"
@@ -177,7 +179,7 @@ def name_of(command: str) -> str:
 
 
 def shorter(command: str, more: Sequence[tuple[str, str]] = SHORTER) -> str:
-    """Return a command with the options that make it short, as far as it has them."""
+    """Add the options that make a command short, if the command supports them."""
     options = {
         option
         for name, each in all_commands()
@@ -212,7 +214,7 @@ def prepare(folder: Path, *, short: bool) -> None:
 
 
 def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
-    """Play the steps of all readers below a folder, and yield how each command ended."""
+    """Execute the steps of all readers below a folder, and yield how each command ended."""
     readers = {**all_steps()}
     on_kafka = next(each for each in readers["readme"] if name_of(each.text) == "run")
     if short:
@@ -237,7 +239,7 @@ def play_all(folder: Path, *, short: bool) -> Iterator[Played]:
 def play(
     steps: Sequence[Step], folder: Path, *, short: bool, on_kafka: Step | None = None
 ) -> Iterator[Played]:
-    """Play steps in a folder that `prepare` made, and yield how each command ended."""
+    """Execute steps in a folder that `prepare` made, and yield how each command ended."""
     for step in steps:
         if step.file:
             (folder / step.file).write_text(step.text, encoding="utf-8")
@@ -250,7 +252,7 @@ def _played(step: Step, command: str, folder: Path) -> Played:
     log, began_s = folder / "output", stopwatch_s()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            # What starts this program in the background may have it ignore Ctrl-C.
+            # A shell that starts this program in the background may make it ignore Ctrl-C.
             ["env", "--default-signal=INT", "bash", "-c", command],
             cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             env=os.environ | {"BROWSER": "true"}, start_new_session=True,
@@ -276,7 +278,7 @@ def _played(step: Step, command: str, folder: Path) -> Played:
 
 
 def main() -> int:
-    """Play all commands, and print a line for each; return 1 if one failed."""
+    """Execute all commands, and print a line for each; return 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--short", action="store_true", help="with shorter times, as the test does")
     short = parser.parse_args().short

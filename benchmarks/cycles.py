@@ -5,8 +5,8 @@ with two to four micro-operations each, on eight partitions. The transactions in
 brokers. Two later transactions read each record. In one place, two transactions read each other's
 sends, which is an anomaly. The benchmark times the dependencies of each partition, and then all six
 checks across partitions. networkx gets the smaller sizes only, because it needs minutes and
-gigabytes for the largest. Ratios and growth are of CPU seconds, because wall-clock seconds are
-meaningful on an idle machine only.
+gigabytes for the largest. Ratios and growth are computed from CPU seconds, because wall-clock
+seconds are meaningful on an idle machine only.
 
     python -m benchmarks.cycles [--transactions 10000 100000 1000000]
 """
@@ -58,7 +58,7 @@ class History:
 
 
 def history(transactions: int, seed: int) -> History:
-    """Return a correct history, except for two transactions that read each other."""
+    """Return a history that is correct, except that two transactions read each other's sends."""
     random = np.random.default_rng(seed)
     begun = np.arange(transactions, dtype=np.int64) * _STEP_NS
     ended = begun + random.integers(_STEP_NS, _LASTS * _STEP_NS, transactions)

@@ -21,7 +21,7 @@ from cluster.reference.simulator.simulation import Simulation
 from tests.checkers.known_truth import Deed
 
 _HITS = {"kill": "kill", "lose_power": "power-loss", "pause": "pause", "ask_to_stop": "stop"}
-"""The kind of fault, by the name of the simulator's method."""
+"""The kind of fault for each method of the simulator."""
 _CUT_OFF = {(True, True): "isolate", (True, False): "one-way-in", (False, True): "one-way-out"}
 """The kind of network partition, by two facts about a node.
 
@@ -73,7 +73,7 @@ class Deeds:
         return seen
 
     def _hits(self, name: str, on: Host | Process) -> bool:
-        """Return whether the call hits a process. A kill of an idle machine hits none."""
+        """Return whether the call hits a process. A kill of an idle machine hits no process."""
         return name == "lose_power" or isinstance(on, Process) or on.process is not None
 
     def _machine(self, name: str, node: str) -> None:

@@ -113,8 +113,8 @@ def page_lines(lines: Sequence[Line], explained: Mapping[str, str]) -> str:
 
     Args:
         lines: All result lines.
-        explained: The explanations that people wrote, by run. A step without a run has its step and
-            time as the key.
+        explained: The explanations that people wrote, for each run. If a step has no run, the key
+            is its step and time.
     """
     current = list(last(lines).values())
     rows = [_row(part, [each for each in current if each.part == part]) for part in PARTS]
@@ -176,7 +176,7 @@ def _doubt(story: Sequence[Line], explanation: str) -> str:
 
 
 def explanations(page: str) -> dict[str, str]:
-    """Return the explanations in the last column of a page, by the text of the first column."""
+    """Return a mapping from the first column of a page to the explanations in the last column."""
     rows = (line.strip().removeprefix("| ").removesuffix("|").split(" | ", 4)
             for line in page.partition(BEGIN)[2].partition(END)[0].splitlines())  # fmt: skip
     return {row[0]: row[4].strip() for row in rows if len(row) == 5}  # noqa: PLR2004 - columns

@@ -3,8 +3,8 @@
 Run it with `python -m benchmarks.fuzz [--records 10000] [--seed 1] [--only N]` from the repository.
 For each kind of damage, the program counts the valid, unknown and invalid records. The exit code is
 1 in these cases: an exception was raised, a checker or the coverage crashed, a record took longer
-than the limit, or harmless damage made a valid run
-invalid. Harmless damage only loses or repeats rows (see `tests/checkers/fuzzed.py`).
+than the limit, or harmless damage made a valid run invalid. Harmless damage only loses or repeats
+rows (see `tests/checkers/fuzzed.py`).
 """
 
 import argparse

@@ -49,9 +49,7 @@ def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
 def beside(argv: Sequence[str], log: Path) -> Iterator[None]:
     """Run a command in the background of the block.
 
-    Its process session is killed at the block's end.
-
-    The session is also killed if this process ends.
+    Its process session is killed at the end of the block, or when this process ends.
     """
     child = _begun(argv, log)
     assert child.stdin is not None

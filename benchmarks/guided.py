@@ -81,7 +81,7 @@ class Line(BaseModel):
             successive transitions so far.
         found: Minutes of main phases until a run had the bug's anomaly. None if no run had it.
         budget: The limit in minutes of main phases. None if the limit is wall-clock time.
-        broken: The anomalies of that run.
+        broken: The anomalies of the run that had the bug's anomaly.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

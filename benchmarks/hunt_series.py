@@ -19,7 +19,7 @@ class Step:
 
     Attributes:
         name: The name of the hunt.
-        system: A release with a bug, or several releases with spaces between.
+        system: A release with a bug, or several releases, separated by spaces.
         control: The nearest release without the bug. Empty if there is none.
         workload, nemesis: The workload, and the families of faults to choose from. Empty for all.
         ticket: The known bug that is the reason for this hunt. Empty if no bug is known.
@@ -116,10 +116,10 @@ class Line(BaseModel):
         commit: The commit of the code when the part began. A + follows if there were local changes.
         took_s: The seconds that the part took, in wall-clock time.
         load: The machine's one-minute load average before and after the part.
-        shown: By ticket, the failed runs that show its mechanism. Each run has its anomalies from
-            that mechanism.
+        shown: For each ticket, the failed runs that show its mechanism, with the anomalies that the
+            mechanism caused.
         rules: The version of the rules that found `shown` (`benchmarks.mechanisms.RULES`).
-        withdrawn: By ticket, why the table leaves out what `shown` has of it.
+        withdrawn: For each ticket of `shown` that the table leaves out, the reason.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,4 +1,4 @@
-"""The tables of `docs/hunt/finds.md`: what hunts on released Kafka versions found, and what not."""
+"""The tables of `docs/hunt/finds.md`: the bugs that hunts on Kafka releases found or missed."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from harness.suites.nights import state_of
 TICKETS = "https://issues.apache.org/jira/browse/"
 EARLIER, PRESENT = "earlier", "present"
 _Seen = Mapping[str, Mapping[str, tuple[str, ...]]]
-"""By ticket, the runs that show its mechanism, each with its anomalies."""
+"""For each ticket, the runs that show its mechanism, each with its anomalies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class _Found:
 
     @property
     def tickets(self) -> list[str]:
-        """The tickets that this release has, and that some runs show."""
+        """The tickets whose bug is in this release, and that some runs show."""
         ran = {each.run_id for failure in self.failures for each in _ran(failure)}
         return [
             ticket
@@ -40,7 +40,7 @@ class _Found:
         ]
 
     def of(self, ticket: str) -> tuple[Failure, ...]:
-        """Return the failures whose own promises the ticket broke, in any run or rerun."""
+        """Return the failures with a promise that the ticket's bug broke, in any run or rerun."""
         runs = self.seen[ticket]
         return tuple(
             each
@@ -49,7 +49,7 @@ class _Found:
         )
 
     def unexplained(self, failure: Failure) -> tuple[str, ...]:
-        """Return the promises that no ticket broke in the failure's own runs."""
+        """Return the broken promises that no ticket explains in the failure's own runs."""
         runs = {each.run_id for each in failure.runs}
         told = {
             name
@@ -123,7 +123,7 @@ def _current(lines: Sequence[Line]) -> Sequence[Line]:
 
 
 def _found(step: Step, lines: Sequence[Line], journals: Path) -> Iterator[_Found]:
-    """Yield what a hunt found, by release."""
+    """Yield, for each release, the failures that a hunt found."""
     seen: dict[str, dict[str, tuple[str, ...]]] = {ticket: {} for ticket in MECHANISMS}
     for line in lines:
         for ticket, runs in line.shown.items():
@@ -167,7 +167,7 @@ def _row(
         ticket: The ticket's cell.
         mine: The failures. Their reruns count.
         broken: The promises that the row reports as broken.
-        promises: A run that broke one of these failed.
+        promises: A run failed if it broke one of these promises.
         runs: The ids of the runs that show the ticket. None if there is no ticket.
     """
     controls = [item for each in mine for item in each.controls]

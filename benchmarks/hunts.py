@@ -66,9 +66,9 @@ def play(step: Step, store: Path) -> Line | None:
 
 
 def catch_up(step: Step, store: Path) -> list[Line]:
-    """Append the lines of parts that ended, and that have no line yet.
+    """Append a line for each part that ended and has no line yet.
 
-    A part has none if this program was killed before it wrote the line.
+    A line is missing if this program was killed before it wrote the line.
     """
     known, lines = {each.journal for each in load_lines(RESULTS, LINE)}, []
     parts = _parts(store, step)
@@ -117,7 +117,7 @@ def _failed(state: NightState) -> list[str]:
 
 
 def shown(state: NightState, store: Path) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return, by ticket, the failed runs of a part that show the ticket's mechanism.
+    """Return, for each ticket, the failed runs of a part that show the ticket's mechanism.
 
     The form is that of `Line.shown`.
     """

@@ -1,4 +1,4 @@
-"""Measures how long an index takes over a store of many runs: `python -m benchmarks.index [RUNS]`.
+"""Measures the speed of the index of a large store: `python -m benchmarks.index [RUNS]`.
 
 The benchmark makes artificial runs in a temporary folder. Each run has a plan, a verdict with ten
 examples, milestones, and thirty more files. So sizes and times are as in real stores.

@@ -91,7 +91,7 @@ class Moment:
         after: The event that precedes the signal: `said:TEXT` on the terminal, `milestone:NAME`, or
             `ledger:TEXT`.
         more_s: Seconds between that event and the signal.
-        again_s: Seconds between the answer and a second signal. None for no second signal.
+        again_s: Seconds from the line `interrupted` to a second signal. None for no second signal.
         due: The expected result: `CUT`, `UNJUDGED`, `UNDRAWN` or `NOTHING`.
         more: Additional options of the run.
     """
@@ -164,7 +164,7 @@ class Line(BaseModel):
         commit: The commit of the code. A `+` follows if there were local changes.
         code: A hash of the code.
         load: The machine's one-minute load average before the step.
-        answered_s: Seconds from the first signal to its answer. None if there was no answer.
+        answered_s: Seconds from the first signal to the line `interrupted`. None without this line.
         ended_s: Seconds from the first signal to the command's end.
         exit_code: The command's exit code. None if the command did not end in time.
         sentence: The verdict's sentence, or the last line of the terminal.

@@ -104,9 +104,10 @@ def dump_argv(java: Java, distribution: Distribution, files: Sequence[Path]) -> 
 def dump(
     java: Java, distribution: Distribution, files: Sequence[Path]
 ) -> Mapping[str, tuple[DumpedRecord, ...]]:
-    """Return the records that Kafka's tool reads from segments, by path. Java starts only once.
+    """Return, for each path, the records that Kafka's tool reads from the segment.
 
-    In versions in which records lack the leader epoch, the tool runs a second time for the batches.
+    Java starts only once for all segments. If records lack the leader epoch in this version, the
+    tool runs a second time, to read the batches.
 
     Raises:
         ClusterError: The tool failed to run.
@@ -122,7 +123,7 @@ def dump(
 
 
 def dumped(text: str) -> dict[str, tuple[DumpedRecord, ...]]:
-    """Parse the tool's output with `--deep-iteration --print-data-log`, by path."""
+    """Return, for each path, the records in the tool's output (with its options for records)."""
     found: dict[str, list[DumpedRecord]] = {}
     batch: Mapping[str, str] = {}
     mine: list[DumpedRecord] = []

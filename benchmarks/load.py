@@ -11,9 +11,9 @@ The result is the median of the ratio over the pairs.
 Both have the same linger and the same batch size. The tool's `batch.size` is the size of one op of
 the workers. With `--full-batches` it is librdkafka's default, a megabyte.
 
-For Logquake, messages count that were acknowledged and recorded within the window. For the tool,
-the messages count that it reports as sent in each second of a window of the same length. The first
-seconds of both are left out, because of new connections and Java's compiler.
+For Logquake, the benchmark counts the messages that were acknowledged and recorded within the
+window. For the tool, it counts the messages that the tool reports as sent, in a window of the same
+length. The first seconds of both are left out, because of new connections and Java's compiler.
 
 After the pairs, the benchmark records and judges a whole run of the same length for each payload
 size. The benchmark prints the verdict, and the size of the record relative to its tables.

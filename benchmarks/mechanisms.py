@@ -1,8 +1,8 @@
-"""The evidence that a failed run has the bug of a ticket of Kafka.
+"""The evidence that a failed run shows the bug of a Kafka ticket.
 
 `MECHANISMS` has a rule for each ticket. A rule looks at one anomaly of the verdict, and at the logs
-of the brokers. It holds only if both show what the ticket describes, for that anomaly: its
-partition, its broker, its offsets. The ticket counts only on releases that have the bug.
+of the brokers. The rule is met only if both show the ticket's mechanism for this anomaly, i.e. for
+its partition, broker and offsets. The ticket counts only on releases that have the bug.
 """
 
 import re
@@ -22,8 +22,8 @@ from results.wording.headline import decides
 VERDICT = "verdict.json"
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
 RULES = 3
-"""Counts the versions of all rules. In the first one, a text somewhere in a file was enough. The
-second one never found which brokers were out of sync."""
+"""The version of the rules. In version 1, a text anywhere in a file was enough. Version 2 never
+found which brokers were out of sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Mechanism:
 
     Attributes:
         breaks: Anomalies. The run must have at least one of these.
-        affects: The releases with the bug, as pairs: the first one with it, the first one without.
+        affects: The releases with the bug, as pairs: first release with it, first release without.
         is_shown: Returns whether an anomaly and the logs show the ticket's mechanism.
         where: The files that the rule reads, in words for the page.
         means: The condition of the rule, in words for the page.
@@ -89,7 +89,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
     """Return those anomalies of a run that decide its verdict and show the mechanism.
 
-    Only examples count that are trusted and not allowed. The release does not matter.
+    An example counts only if it is trusted and not allowed. The release does not matter.
     """
     verdict, logs = read_verdict(run.verdict), Logs(run)
     found = []
@@ -108,7 +108,7 @@ def _place(example: Example) -> str:
 
 
 def _out_of_sync(example: Example, logs: Logs) -> list[str]:
-    """Return the brokers with logs that an `isr-not-restored` does not have in its ISR."""
+    """Return the brokers with logs that are not in the ISR of an `isr-not-restored` anomaly."""
     isr = {f"n{each}" for each in _brokers(example, "isr")}
     return [node for node in logs.brokers if isr and node not in isr]
 
@@ -166,10 +166,10 @@ _LOADED = re.compile(
 
 
 def _loads_a_part(example: Example, logs: Logs) -> bool:
-    """Return whether a coordinator that had loaded its log answered with an older commit.
+    """Return whether a coordinator that had loaded its log responded with an older commit.
 
-    The record may lack the leaders of `__consumer_offsets`. Then the brokers' logs must show after
-    the stop that the newer commit was never lost.
+    The record may lack the leaders of `__consumer_offsets`. Then the logs of the stopped brokers
+    must show that the newer commit was never lost.
     """
     found = _LOADED.search(example.cause)
     led = re.search(r"leader of (__consumer_offsets-\d+)", example.cause)
@@ -183,15 +183,16 @@ def _loads_a_part(example: Example, logs: Logs) -> bool:
 
 
 def _loads(text: str, partition: str) -> int:
-    """Return how often a broker logged that it loaded a partition of the log of positions."""
+    """Return how often a broker logged that it loaded a partition of `__consumer_offsets`."""
     loaded = rf"Finished loading offsets (?:and group metadata )?from {partition}\b"
     return len(re.findall(loaded, text))
 
 
 def _log_with_both(example: Example, logs: Logs) -> str:
-    """Return the partition whose whole logs have the newer commit, and before it the older one.
+    """Return the partition whose whole logs have the older commit, and after it the newer commit.
 
-    An answer without a position has no older commit. "" if any broker's log lacks one of them.
+    If the response had no committed offset, there is no older commit. The result is "" if any
+    broker's log lacks one of the commits.
     """
     table = logs.run.table("kept_commits")
     newer, older = (example.evidence.get(name) for name in ("last_op_id", "committed_by"))
@@ -222,8 +223,8 @@ def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
 def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:
     """Return whether a broker refused a topic's new id, and then removed the replica.
 
-    A broker with the bug makes another replica only after a new election or a restart. So a replica
-    that was made after the anomaly's budget is not an objection.
+    A broker with the bug creates another replica only after a new election or a restart. So
+    replicas that were created after the anomaly's time budget are permitted.
     """
     refused = rf"Unable to start fetching {place} with topic ID \S+ due to InconsistentTopicId"
     text = logs.of(node)
@@ -237,13 +238,13 @@ def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:
 
 
 def _logged_s(pattern: str, text: str) -> list[float]:
-    """Return the times of a log's lines with a pattern, in seconds."""
+    """Return the times, in seconds, of the lines of a log that match a pattern."""
     lines = re.finditer(rf"^\[({_TIME})\][^\n]*{pattern}", text, re.MULTILINE)
     return [datetime.fromisoformat(each[1].replace(",", ".")).timestamp() for each in lines]
 
 
 def _damages_its_index(example: Example, logs: Logs) -> bool:
-    """Return whether a cleaner of the anomaly's partition fails at the index of aborted ones."""
+    """Return whether a cleaner failed at the partition's index of aborted transactions."""
     place = re.escape(_place(example))
     pattern = (
         rf"Marking its partition \({place}\) as uncleanable(?:(?!\n\[\d)[\s\S])*?"
@@ -262,7 +263,7 @@ def _loads_while_it_writes(example: Example, logs: Logs) -> bool:
 
 
 def _waits_in_a_produce(example: Example, logs: Logs) -> bool:
-    """Return whether a deadlock that the anomaly reports is one of a produce."""
+    """Return whether a deadlock of the anomaly is in the completion of a produce request."""
     told = example.evidence.get("stacks")
     named = [str(each).partition(":")[0] for each in told] if isinstance(told, list) else []
     pattern = r"Java-level deadlock:(?:(?!Found \d+ deadlock)[\s\S])*?DelayedProduce\.safeTryCompl"
@@ -279,7 +280,7 @@ def _cannot_load(example: Example, logs: Logs) -> bool:
 
 
 def _waits_for_its_session(_example: Example, logs: Logs) -> bool:
-    """Return whether a controller waits for its lock while the lock's holder waits for it."""
+    """Return whether a controller and the thread of its ended session wait for each other."""
     return any(
         "KafkaController$Expire.waitUntilProcessed" in dump and _is_blocked(dump)
         for node in logs.nodes

@@ -1,9 +1,9 @@
 """Three processes that only move the bytes of a replicated operation: the upper limit of speed.
 
 A leader receives a produce request from one client. The leader sends it to both followers, and
-answers the client when both have sent their next fetch. The messages and their sizes are those of
-the reference cluster, with one operation in flight and the same event loop. The processes do not
-look at the bytes.
+responds to the client when both followers have sent their next fetch. The messages and their sizes
+are those of the reference cluster, with one operation in flight and the same event loop. The
+processes do not look at the bytes.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def cpu_s(family: Sequence[Process]) -> float:
 
 
 class _Echo(asyncio.Protocol):
-    """A connection that answers each message with another one, both of fixed sizes."""
+    """A connection that responds to each message with a message; both have fixed sizes."""
 
     def __init__(self, takes: int, answers: int) -> None:
         self._missing, self._takes, self._answer = takes, takes, bytes(answers)
@@ -58,7 +58,7 @@ class _Echo(asyncio.Protocol):
             self.whole()
 
     def whole(self) -> None:
-        """Send the answer to a complete message."""
+        """Send the response to a complete message."""
         self._transport.write(self._answer)
 
 
@@ -93,7 +93,7 @@ class _Leading(_Echo):
             follower.tell()
 
     def fetched(self) -> None:
-        """Answer the client when both followers have sent their next fetch."""
+        """Respond to the client when both followers have sent their next fetch."""
         self._fetches += 1
         if self._fetches == len(self.followers):
             self._fetches = 0

@@ -1,11 +1,11 @@
 """Mutants of a module: copies of its source, each with one small change.
 
-Most operators come from cosmic-ray. This module uses those with different effects. For example,
-each comparison is replaced by its neighbours only, not by all others. This module adds three
-operators of the same kind:
+Most operators come from cosmic-ray. This module uses only operators with different effects. For
+example, each comparison is replaced by its neighbours only, not by all others. This module adds
+three operators of the same kind:
 
 - One condition of several is left out (`a & b & c`, `a and b`, a comprehension's `if`).
-- An `if` always or never holds.
+- The condition of an `if` is always or never true.
 - `in` becomes `not in`.
 
 These places are not changed: type annotations, text, choices between texts, and `strict=` of zip,

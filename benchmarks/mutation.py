@@ -67,7 +67,7 @@ class Reach:
     Attributes:
         item: The test.
         took_s: CPU seconds of the test.
-        lines: The executed lines, by the path of each module's file.
+        lines: For each module, by its path, the executed lines.
     """
 
     item: pytest.Item
@@ -281,7 +281,7 @@ def _same(one: CodeType, two: CodeType) -> bool:
 
 
 def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions that a module defines, by name, with methods and cached properties."""
+    """Yield (name, function) for each function, method and cached property of a module."""
     for value in list(vars(module).values()):
         whole: Iterable[Any] = [value]
         if isinstance(value, type) and value.__module__ == module.__name__:

@@ -87,7 +87,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "tests": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
     "hypothesis": (r"\b(?P<passed>\d+) passed.* in [\d.]+s", r"\b(?P<failed>\d+) failed.* in "),
 }  # fmt: skip
-"""Patterns for the figures that a step prints, by part. The first pattern must match."""
+"""For each part, patterns for the figures that its steps print. The first pattern must match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,7 +174,7 @@ def _half(paths: RunPaths, *, cut: bool) -> Iterator[str]:
 
 
 def _invalid(folder: NightFolder) -> Iterator[str]:
-    """Yield the errors of the JUnit file by the schema of Jenkins' xunit plugin.
+    """Yield the errors of the JUnit file according to the schema of Jenkins' xunit plugin.
 
     The sources of pytest contain the schema.
     """
@@ -212,7 +212,7 @@ def _print_figures(state: NightState, store: Path) -> None:
 
 
 def _parts(run_id: str, store: Path) -> dict[str, float]:
-    """Return the seconds that each section of a run took, by the milestone that ends it."""
+    """Return, for each milestone, the seconds that the section before it took."""
     reached = load_milestones(RunPaths(store / run_id).milestones)
     return {
         later.name: (later.at_ns - before.at_ns) / NS_PER_S for before, later in pairwise(reached)

@@ -45,9 +45,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 def read(root: Path, name: str, *columns: str) -> Columns:
     """Read columns of a table as integers.
 
-    A word is replaced by its index in `WORDS`, a null by -1.
-
-    Rows of the controllers' log are left out.
+    A word is replaced by its index in `WORDS`, a null by -1. Rows of the controllers' log are left
+    out.
     """
     asked = [*columns, "topic"] if "partition" in columns else [*columns]
     words = [each for each in asked if each in WORDS]
@@ -162,7 +161,7 @@ def pairs(*columns: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
 
 
 def order(sends: Columns, polls: Columns, log: Columns) -> Iterator[tuple[str, int]]:
-    """Yield the anomalies of order: offsets by time, and skips and steps back by process."""
+    """Yield the anomalies of order: offsets over time, and skips and steps back of a process."""
     acked = select(sends, (sends["acked"] == 1) & (sends["offset"] >= 0))
     ends = np.argsort(acked["complete_ns"], kind="stable")
     highest = np.maximum.accumulate(acked["offset"][ends])

@@ -3,14 +3,14 @@
 Both run at full speed on the cluster of a default run: three nodes with each partition on all of
 them. `--nodes 1` uses one broker. This is the worst case for the clients, because hardly any other
 process then uses the CPU. Both have the same number of operating system processes, logical
-processes, consumers and messages an op, and the same librdkafka settings. Half of the ops are polls
-of at most 2000 messages. The other half are `--sends-per-op` sends to one partition. Both let
+processes, consumers and messages per op, and the same librdkafka settings. Half of the ops are
+polls of at most 2000 messages. The other half are `--sends-per-op` sends to one partition. Both let
 Python's cyclic collector run rarely (`workloads.worker.collect_seldom`).
 
-The plain loop makes a payload with a number of its own for each message. Its delivery callback
-counts reports. It reads error, partition, offset and value of each polled message in a `for` loop.
-With `--bare` it sends one constant payload and ignores the polled messages. That is less work than
-in any real client of Kafka.
+For each message, the plain loop makes a payload with a unique number. Its delivery callback counts
+reports. It reads error, partition, offset and value of each polled message in a `for` loop. With
+`--bare` it sends one constant payload and ignores the polled messages. That is less work than in
+any real client of Kafka.
 
 Logquake's workers make unique values, reserve them on disk, and compare each report with its value.
 They record every op, send, report and polled record (with its leader epoch) on disk.

@@ -38,7 +38,7 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from tests.reference.node_processes import NodeProcesses
 
 GOALS = {1: 2_000, 8: 7_000}
-"""The goals in operations a second on two cores, by the number of producers."""
+"""The goals in operations per second on two cores, for each number of producers."""
 GOAL_START_S = 1.5
 TOPIC, PAYLOAD = "ops", b"x" * 100
 LEAD_IN_S = 1.5

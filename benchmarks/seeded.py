@@ -210,7 +210,7 @@ def _write_polls(streams: Streams, shape: Shape, ops: Ints) -> None:
 
 
 def messages(shape: Shape, start: int = 0, end: int | None = None) -> Ints:
-    """Return the numbers of the messages that a partition contains, by offset."""
+    """Return the numbers of the messages that a partition contains, in order of offset."""
     offsets = np.arange(start, shape.log_end if end is None else min(end, shape.log_end))
     return offsets + offsets // (FAILS_EACH - 1)
 
@@ -267,7 +267,7 @@ def _hashes(values: Ints, seed: int) -> Ints:
 
 
 def _write_looks(streams: Streams, shape: Shape, partition: int) -> None:
-    """Write the observations: each leader's answer every second, and leaders in metadata logs."""
+    """Write the observations: each leader's response every second, and leaders in metadata logs."""
     starts = shape.starts()
     width = 2 * shape.partitions
     for epoch, first, offset in starts:

@@ -1,14 +1,15 @@
-"""Makes pairs of a sentence on a cause and the record that must prove it, for people to judge.
+"""Makes pairs for people to judge: a sentence on a cause, and the record that must prove it.
 
     python -m benchmarks.sentences OUT --seed 5     # two of each anomaly
     python -m benchmarks.sentences OUT --seed 5 --each 1 lost-write duplicate
 
 For each anomaly, the program chooses changed records (`tests.broken`) that show it, and judges
-them. It writes a folder for each. `sentence.txt` has the sentence. `record/` has the record's
-tables as CSV (times in nanoseconds since the run's start), the milestones, the plan, and the nodes'
-files. New wordings come first. A reader opens `sentence.txt`, and writes down the statement that
-they conclude from it. Then the reader searches the record for two answers: does the record show
-that statement (right), and is a node, a time or a reason missing in the sentence (sufficient)?
+them. It writes a folder for each record. `sentence.txt` has the sentence. `record/` has the
+record's tables as CSV (times in nanoseconds since the run's start), the milestones, the plan, and
+the nodes' files. New wordings come first. A reader opens `sentence.txt`, and writes down the
+statement that they conclude from it. Then the reader searches the record for two answers: does the
+record show that statement (right), and is a node, a time or a reason missing in the sentence
+(sufficient)?
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Makes a small sample run from a stored run: `python -m benchmarks.shrink RUN NAME`.
 
 The sample keeps the files that `check` reads: plan, milestones, topics, the record's tables, and
-statistics. A scripted run also keeps its steps, with the checkpoint files at each. Live streams and
-segment files are left out, because the tables have their content. Data that identifies the machine
-is removed, too: its name and its folders.
+statistics. A scripted run also keeps its steps, with the checkpoint files at each step. Live
+streams and segment files are left out, because the tables have their content. Data that identifies
+the machine is removed, too: its name and its folders.
 """
 
 import argparse

@@ -10,10 +10,10 @@ There are three figures, each for one core's CPU time:
    start to the last file.
 
 A message is a request, an answer, or the end of a connection that the network delivered to a
-process of another machine. Messages of clients count. Timers and a node's requests to itself do
-not. A send takes six messages: two for the client, and two for each follower. About fifteen more a
-second are heartbeats, fetches of the metadata log, and fetches without data. The time also has all
-other costs of a send: the client that makes and sends the batch, timers, and disks.
+process of another machine. Messages of clients count. Timers and a node's requests to itself do not
+count. A send takes six messages: two for the client, and two for each follower. About fifteen more
+a second are heartbeats, fetches of the metadata log, and fetches without data. The time also
+includes all other costs of a send: the client that makes and sends the batch, timers, and disks.
 
 Each figure is the best of three rounds. On a shared machine, measured CPU time can be too high, but
 never too low.

@@ -61,7 +61,7 @@ SORTS: Mapping[str, tuple[int, Mapping[str, object]]] = {
     "ack-before-commit": (7, _bug("ack-before-commit")),
     "truncate-to-high-watermark": (7, _bug("truncate-to-high-watermark")),
 }  # fmt: skip
-"""The kinds of runs: by name, the number of runs and the plan keys."""
+"""The kinds of runs: for each name, the number of runs and the plan keys."""
 
 
 class Line(BaseModel):

@@ -6,8 +6,8 @@
 The first command writes the record of a correct default run (three nodes, eight partitions, the
 given rate) step by step. The watcher checks it as often as in a real run. The cost of a check is
 its CPU time. The second command executes a run with faults, and also prints the CPU time of all
-other processes of the run. Both print the cost in the first minute, the last minute, and the
-highest memory. The exit code is 1 if the watcher used more than a tenth of a core in any minute.
+other processes of the run. Both print the cost in the first and in the last minute, and the highest
+memory use. The exit code is 1 if the watcher used more than a tenth of a core in any minute.
 """
 
 import argparse
@@ -224,7 +224,8 @@ def played(minutes: float, rate: float) -> tuple[list[Look], dict[int, float]]:
     """Return the watcher's checks of a real run, and the CPU time of all other processes.
 
     Returns:
-        The checks, and the CPU seconds of the run's other processes, by minute from 1.
+        The checks, and the CPU seconds of the run's other processes, for each minute, counted from
+        1.
     """
     with tempfile.TemporaryDirectory() as store:
         command = [
@@ -255,7 +256,7 @@ def played(minutes: float, rate: float) -> tuple[list[Look], dict[int, float]]:
 
 
 def _sum_up(pid: int, used: dict[int, float], over: threading.Event) -> None:
-    """Add up the CPU seconds of a run's other processes, by minute since the watcher's start."""
+    """Add up, for each minute of the watcher, the CPU seconds of a run's other processes."""
     seen: dict[int, float] = {}
     begun_s: float | None = None
     while not pause_until(stopwatch_s() + 1, over):

@@ -9,8 +9,9 @@ commit. No coordinator may commit such a transaction. Brokers must hide its reco
 read_committed readers.
 
 What would not prove it: a read_uncommitted reader may get records that are aborted later. If the
-client asked for a commit, the transaction proves nothing, even without an answer (`info`). If a
-transaction reads its own write, `precommitted-read` reports that, and this check does not.
+client asked for a commit, the transaction proves nothing, even if the client got no answer
+(`info`). If a transaction reads its own write, `precommitted-read` reports that, and this
+check does not.
 """
 
 from collections.abc import Set
@@ -226,7 +227,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
 
 
 def _late(group: Group, offset: int, value: int) -> str:
-    """Return how a record came behind the end of its own transaction; empty if it did not."""
+    """Explain how a record was appended after the end of its own transaction; "" if it was not."""
     found = log_with(group, offset, value)
     if found is None or not (ended := late_end(group, *found)):
         return ""

@@ -1,4 +1,4 @@
-"""Periods in which a broker was down or paused, as observed by the fault that caused this.
+"""Find the periods in which a broker was down or paused, from the measurements of the faults.
 
 A broker answers no request in such a period.
 """
@@ -20,7 +20,7 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 
 
 def absences(faults: pa.Table) -> tuple[Absence, ...]:
-    """Return the periods in which a broker was certainly down or paused, as the faults observed.
+    """Return the periods in which a broker was certainly down or paused because of a fault.
 
     A period begins when the fault was confirmed. Before that, the broker may still have been alive.
     A period ends when the heal began. After that, the broker may have come back.
@@ -36,9 +36,11 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the last answer before, and the first answer after, each unconfirmed fault of a node.
+    """Return, for each target of an unconfirmed fault, the times of its answers around the fault.
 
-    The result is the value of `RunFacts.answers`.
+    The key is the target and the begin of the fault. The value is the time of the last answer
+    before the begin, and the time of the first answer after the begin; -1 if there is none. The
+    result is stored as `RunFacts.answers`.
 
     Args:
         leadership: Rows with `observer`, `asked_ns` and `observed_ns`. Rows from files have no

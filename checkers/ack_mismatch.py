@@ -5,8 +5,8 @@ does. The check uses the last leader's final log. If that log was not read, the 
 records that readers got.
 
 Why it proves something: the offset in an acknowledgement is the offset at which the leader appended
-the record. An application that continues from a wrong offset makes mistakes: for example an
-exactly-once application.
+the record. Some applications continue from that offset, for example for exactly-once processing. A
+wrong offset misleads them.
 
 What would not prove it: a value that is at no offset is a `lost-write`. An offset below the log's
 start proves nothing. With acks=1 or an unclean election, the record may have been truncated at the
@@ -98,7 +98,7 @@ def _check(group: Group) -> Findings:
     acked = (offsets >= group.log_start) & equal(sends, "acked", True)  # noqa: FBT003 - a value
     rows = np.flatnonzero(acked & places.knows(values))
     wrong = rows[~places.holds(values[rows], offsets[rows])]
-    # A whole log also shows that a value is missing. Readers may not have reached the value.
+    # The log also shows that a value is missing. Without a log, readers may not have reached it.
     looked = len(rows) if group.final_log is None else int(acked.sum())
     return step_findings(
         looked,
@@ -113,7 +113,7 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
-    # The offset once held the value: a replica truncated that offset, or a reader got it.
+    # The offset may have held the value once: a replica truncated it there, or a reader got it.
     dropped = group.truncated(offsets)
     if len(rows):
         dropped |= _polled(group).holds(values, offsets)

@@ -42,8 +42,8 @@ SLACK_NS = 2 * TOLD_LATE_NS
 LASTING_NS = 5 * NS_PER_S
 """The anomaly is reported only if acknowledgements continue for longer than this.
 
-No replica joins and leaves an ISR unseen for so long, because each broker is asked four times a
-second.
+In so long a time, a replica cannot join and leave the ISR unseen, because each broker is asked four
+times a second.
 """
 _REPEATED_NS = 3 * NS_PER_S
 """The largest gap between two answers of one low-ISR period.
@@ -72,7 +72,7 @@ class Accepted:
 
 
 def _stretches(group: Group) -> Iterator[list[Told]]:
-    """Yield, for each low-ISR period, its answers. All of them name an ISR that is too small."""
+    """Yield the answers of each low-ISR period: successive answers with too small an ISR."""
     stretch: list[Told] = []
     for told in told_isrs(group):
         low = len(told.isr) < group.facts.plan.least_insync
@@ -169,7 +169,7 @@ def _why(group: Group, found: Anomaly) -> str:
         f"{node}, leader of epoch {epoch}, accepted {took[epoch]}" for epoch, node in known.items()
     ]
     led = led_between(group, from_ns, to_ns)
-    # The final log lost all these sends.
+    # The final log has none of these sends, but only one leader can have acknowledged them.
     if not took and len(led) == 1 and led[0].broker >= 0 and led[0].epoch >= 0:
         took, known = {led[0].epoch: 0}, {led[0].epoch: led[0].node}
         who = [f"{led[0].text}, accepted all"]
@@ -185,7 +185,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Count, by leader epoch, the sends acknowledged in a period that are in the final log.
+    """Count, for each epoch, a period's acknowledged sends that are in the final log.
 
     A send does not count if its offset now holds another record, which a later leader wrote.
     """
@@ -202,7 +202,7 @@ def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
 
 
 def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
-    """Return the rows of brokers' Metadata answers in a period that name an ISR."""
+    """Return the Metadata answers that brokers gave in a period, if they name an ISR."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & present(rows, "isr")
     told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
@@ -210,7 +210,7 @@ def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
 
 
 def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int]) -> bool:
-    """Return whether every Metadata answer of a leader, for its epoch, names too small an ISR."""
+    """Return whether a leader's own Metadata answers for its epoch all name too small an ISR."""
     told = _told(group, between_ns)
     own = select(told, equal(told, "observer", node) & (ints(told, "leader_epoch") == epoch))
     needed = group.facts.plan.least_insync

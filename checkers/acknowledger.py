@@ -5,12 +5,12 @@ Any of these facts excludes a candidate:
 
 - The broker knew a later epoch before the send, or only an earlier epoch after the send.
 - The broker was down during the send.
-- Its complete log lost nothing, and holds another record at the offset.
-- Its log had another end while it led.
+- Its log is complete and lost nothing, but does not hold the record at the offset.
+- Its observed log end offset, before or after the send, shows that it did not append the record.
 - The producer's sequences name another leader.
 - All copies have another epoch, and the client had no time to retry.
 
-If two candidates remain, both are named. A log excludes nothing if replicas may be recreated ones.
+If two candidates remain, both are named. If replicas may have been recreated, logs exclude nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,13 +34,13 @@ from results.record.verdict import Evidence
 KNOWN_NS = 500_000_000
 """The maximum delay between a change of leader and a broker's answer about it."""
 ZOOKEEPER = "zk"
-"""The observer's name for ZooKeeper. The controller writes a leader there before it leads."""
+"""The observer's name for ZooKeeper. A new leader is written there before that leader leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
 """Faults that make a broker copy its replica from the beginning again."""
 LOOK_NS = 2_000_000_000
-"""A recorded log end offset may be older than its time by this much: two request timeouts."""
+"""A log end offset may be this much older than its recorded time: two request timeouts."""
 _GAP = 8
-"""The maximum number of candidate epochs in a gap of epochs that no source reported."""
+"""If no source reported some successive epochs, at most this many of them are candidates."""
 _OF_TIME = 2
 """The number of rules about time. They come first; the later rules test the content of logs."""
 FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
@@ -108,7 +108,7 @@ class _Answers:
     Attributes:
         seen_ns, knew: The sorted times of answers, each with the highest epoch up to then.
         asked_ns, learned: The sorted times of requests, each with the lowest epoch from then on.
-        reigns: The periods in which the broker named itself as leader, by epoch.
+        reigns: For each epoch, the period in which the broker named itself as leader.
     """
 
     seen_ns: Ints
@@ -174,8 +174,8 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record that its log lost without a trace.
 
-    Only this candidate is known to have led during the whole send. Either it wrote another record
-    at the offset, or another broker was also reported as leader of the epoch.
+    It may if this candidate alone is known to have led during the whole send, and if another record
+    of its epoch is at the offset, or another broker was also reported as that epoch's leader.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False
@@ -206,7 +206,7 @@ def _took(group: Group, who: Acknowledger, record: Acked, epoch: int) -> bool:
     """Return whether a leader may have acknowledged a record that was appended in a given epoch."""
     if who.epoch in (NONE, epoch):
         return True
-    # With a single try, only that leader had it. A later leader may have received a retry.
+    # With a single try, only one leader got the record. A later leader may have got a retry.
     return may_be_resent(group, record) and (who.epoch > epoch or not _one_by_one(group))
 
 
@@ -218,7 +218,7 @@ def may_be_resent(group: Group, record: Acked) -> bool:
 
 
 def _one_by_one(group: Group) -> bool:
-    """Return whether a leader never acknowledges a record that a later leader wrote.
+    """Return whether a record that a leader acknowledged is never written by a later leader.
 
     That holds with idempotence: all of the ISR has the record, and the next leader is in the ISR.
     """
@@ -273,7 +273,7 @@ def overwritten_in(group: Group, record: Acked, epoch: int) -> bool:
 
 
 def moved(group: Group) -> bool:
-    """Return whether replicas may have been recreated. If so, logs do not show earlier records."""
+    """Return whether a fault may have recreated replicas, so that logs lack earlier records."""
     return any(each.kind in _REMAKE for each in group.facts.disturbances)
 
 
@@ -288,7 +288,7 @@ def shrank(group: Group, record: Acked, node: str) -> bool:
 
 
 def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return, by node, each decrease of the log end offset: the offsets before and after."""
+    """Return, for each node, each decrease of the log end offset: the offsets before and after."""
     return {
         node: list(zip(ends[:-1][less].tolist(), ends[1:][less].tolist(), strict=True))
         for node, (_, ends) in group.view(looks).items()
@@ -297,7 +297,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
-    """Return the lowest offset from which a node may have lost the record; None if none."""
+    """Return the lowest start of the losses that may have taken the record from a node, or None."""
     cuts = group.view(_cuts).get(node, ())
     hit = [
         from_offset
@@ -316,7 +316,7 @@ def cut_at(group: Group, record: Acked, node: str) -> int | None:
 
 
 def _cuts(group: Group) -> dict[str, list[tuple[int, int]]]:
-    """Return, by node, the offset and the time of each truncation; time -1 if unknown."""
+    """Return, for each node, the offset and the time of each truncation; time -1 if unknown."""
     cuts = group.table("truncations")
     columns = (ints(cuts, name).tolist() for name in ("from_offset", "observed_ns"))
     found: dict[str, list[tuple[int, int]]] = {}
@@ -351,7 +351,7 @@ def _may_know(group: Group, record: Acked, node: str, epoch: int) -> bool:
     if told is None:
         return True
     knew = told.highest_before(record.sent_ns - KNOWN_NS)
-    # Without ZooKeeper, a broker names an epoch before it leads in it, never afterwards.
+    # Without ZooKeeper, a broker always reports an epoch before it begins to lead in that epoch.
     early_ns = 0 if group.facts.plan.has_quorum else KNOWN_NS
     return knew <= epoch <= told.lowest_after(record.acked_ns + early_ns, otherwise=epoch)
 
@@ -378,7 +378,7 @@ def _reign(group: Group, who: Acknowledger) -> _Reign | None:
 def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
     """Return whether a leader's log may have grown beyond the record during its send.
 
-    The log ends at the record's offset or below before the send, and above the offset after it.
+    Before the send, the log must end at the record's offset or below; after the send, above it.
     """
     reign = _reign(group, who)
     known = min(record.offset, record.sent_ns, record.acked_ns) >= 0
@@ -395,7 +395,7 @@ def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def looks(group: Group) -> dict[str, tuple[Ints, Ints]]:
-    """Return, by node, the observed log end offsets of a replica, each with its time."""
+    """Return, for each node, the log end offsets that were observed, each with its time."""
     states = group.table("replica_states")
     told = present(states, "observed_ns") & present(states, "log_end_offset")
     seen = select(states, told)
@@ -491,7 +491,7 @@ def named(found: Sequence[Acknowledger]) -> str:
 
 
 def evidence_of(found: Sequence[Acknowledger]) -> Evidence:
-    """Return the leaders as evidence. Broker and epoch are null if several remain."""
+    """Return the leaders as evidence; broker or epoch is null if the leaders differ in it."""
     brokers, epochs = {each.broker for each in found}, {each.epoch for each in found}
     return {
         "leader_then": known(min(brokers)) if len(brokers) == 1 else None,

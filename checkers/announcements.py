@@ -51,7 +51,11 @@ class Announcement:
         )
 
     def evidence(self, word: str) -> Evidence:
-        """Return the announcement as evidence. `word` begins all keys: `announced_epoch`."""
+        """Return the announcement as evidence.
+
+        Args:
+            word: The first word of all keys, such as `announced` in `announced_epoch`.
+        """
         return {
             f"{word}_by": self.broker,
             f"{word}_epoch": self.epoch,

@@ -21,7 +21,7 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
-"""The maximum number of partitions to name in a sentence that is not true of all partitions."""
+"""If a sentence does not hold for all partitions, it names at most this many of them."""
 _BEGINNINGS = ("warmup", "main")
 _STOPPED = "final-reads"
 
@@ -136,7 +136,7 @@ def _at(facts: RunFacts, name: str) -> int:
 
 
 def _unshown(results: Mapping[Place, Sequence[CheckResult]]) -> dict[str, tuple[str, ...]]:
-    """Return, for each check, sentences about data it could not check, with their partitions."""
+    """Return, for each check, sentences that say what it could not show, and where."""
     by_check: defaultdict[str, list[tuple[str, Place]]] = defaultdict(list)
     places: defaultdict[str, set[Place]] = defaultdict(set)
     for place in sorted(results):

@@ -17,19 +17,21 @@ What would not prove it: the following ends are explained.
 - The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
   lost-flushes.
 - The end comes during a fault that stopped writes (disk-full, read-only), or shortly after it.
-- The process itself had failed disk requests (disk-errors). An unreadable page of a mapped
-  file ends a JVM by SIGBUS. Such a fault does not explain an end of the next process: a broker must
+- The process itself got errors from its disk (disk-errors). An unreadable page of a mapped file
+  ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
 - The harness's own file system below the broker's data had failed. The broker is not to blame.
 - The process exits while a fault leaves it no file handles, or shortly after. Its last error must
   be too many open files, or log folders that failed because of this.
 - The process gets SIGKILL while a fault leaves it little memory, and the kernel counted a kill in
-  the node's control group. The next process has its normal limits and no excuse.
-- A fault ended the broker, and its restart fell into other faults: it found no controller, or a
-  late one. They must last as long as Kafka waits: 60 s for a controller, 30 s for ZooKeeper, or as
-  the plan sets it. They must last until Kafka gave up, or end less than 10 s before. Any last words
-  must be about giving up. A stall must be confirmed on links to its controllers. A slow disk or a
-  lack of a resource must be on its own node or on a controller's.
+  the node's control group. The fault does not explain why the next process ends, because that
+  process has its normal limits again.
+- A fault ended the broker, and other faults were in force while the broker restarted. So the new
+  process found no controller, or found one too late. These faults must last as long as Kafka waits:
+  60 s for a controller, 30 s for ZooKeeper, or the time that the plan sets. They must last until
+  Kafka gave up, or end less than 10 s before. If the process logged last lines, they must show
+  that it gave up. A stall must be confirmed on links between the broker and its controllers. A slow
+  disk or a lack of a resource must be on the broker's own node or on a controller's node.
 
 A disk fault does not explain a signal from outside.
 """
@@ -54,10 +56,10 @@ _CRASHES = frozenset(
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 )
 GONE = "gone"
-"""The `disk` detail of a broker's end if Logquake's file system below its data had failed."""
+"""The value of the detail `disk` if Logquake's file system below the broker's data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
-"""The maximum delay until an ended process is noticed. An election comes about as late."""
+"""The maximum delay until an ended process is noticed. An election takes about as long."""
 _NAMED = 3
 _BY_SIGNAL = 128
 """Shells, Docker and Java's shutdown add this to a signal's number to make an exit code."""

@@ -23,13 +23,13 @@ Span = tuple[int, int]
 
 
 def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) -> int | None:
-    """Return when the last fault was healed, in nanoseconds since the run's start.
+    """Return the time at which the last fault was healed, in nanoseconds since the run's start.
 
     A fault that never began needs no heal. If a fault's own heal was not confirmed, the time of the
-    `healed` milestone counts, provided that it succeeded. That milestone also counts if it failed
-    only because running brokers did not register. The milestone also counts if the plan has faults
-    but no fault is recorded, because the rows may be missing. If the plan has no faults, the result
-    is the start of the main phase. A scenario without recorded faults also has this result.
+    `healed` milestone is used instead. The milestone must have succeeded, or must have failed only
+    because running brokers did not register. The milestone is also used if the plan has faults but
+    no fault is recorded, because rows may be missing. If the plan has no faults, the result is the
+    start of the main phase. The same holds for a scenario without recorded faults.
 
     Args:
         faults: Rows of `faults`.

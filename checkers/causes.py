@@ -148,7 +148,7 @@ def _below_the_starts(group: Group, record: Acked) -> str:
 
 
 def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
-    """Return when the first fault began that may have removed a record from a disk; -1 if none."""
+    """Return the begin of the first fault that may have removed a record from a disk, or -1."""
     begun = [
         each.began_ns
         for each in group.facts.disk_losses
@@ -160,7 +160,7 @@ def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
 
 
 def _replaced_ns(group: Group, record: Acked) -> int:
-    """Return when a send or a read first showed another value at the record's offset."""
+    """Return the time at which a send or a read first showed another value at the offset."""
     known = [NEVER_NS]
     for name in ("sends", "polls"):
         rows = group.table(name)
@@ -176,7 +176,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Return a clause if the acknowledging leader itself wrote another record at the offset.
 
     The leader's own log shows that if the log lost nothing at the offset. Otherwise the leader may
-    have copied a wrong record.
+    have copied the other record later, as a follower.
     """
     epoch, node = by[0].epoch, by[0].node
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
@@ -195,7 +195,7 @@ def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
 
 
 def _at_stop(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Return a clause if the last leader lost the record between its last probe and its stop."""
+    """Return a clause if the last leader lost the record after its log was last observed."""
     last, logs = group.leader, group.logs.get(FINAL, {})
     if last is None or record.offset < 0 or moved(group):
         return ""
@@ -319,11 +319,12 @@ class _Befell:
     """Clauses about the fault that hit the leader which acknowledged the record.
 
     Attributes:
-        meanwhile: The fault was in force while the leader acknowledged the record.
-        clauses: The fault came after that, and before the next leader's election.
-        then: The fault was in force at, or just before, the next election. No more is known.
-        notes: The order is not known, or the fault was over before the election.
-        away_until_ns: Until when the leader could not truncate its log; -1: not known.
+        meanwhile: The clause if the fault was in force while the leader acknowledged the record.
+        clauses: The clauses if the fault came after that, and before the next leader's election.
+        then: The clause if only this is known: the fault was in force at the next election, or just
+            before it.
+        notes: The clauses if the order is unknown, or if the fault was over before the election.
+        away_until_ns: The time until which the leader could not truncate its log; -1 if unknown.
     """
 
     meanwhile: str = ""
@@ -336,8 +337,8 @@ class _Befell:
 def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _Befell:
     """Return clauses about the last fault that hit the leader before the next leader was elected.
 
-    Only a fault that was confirmed counts, from its confirmation on. The report of a leader may be
-    older than the op.
+    Only a confirmed fault counts, from its confirmation on. The next leader may have been reported
+    even before the op began.
     """
     if then.told_ns == NEVER_NS or min(record.sent_ns, record.acked_ns) < 0:
         return _Befell()
@@ -440,7 +441,7 @@ def _later(group: Group, record: Acked, node: str, then: Next) -> bool:
 
 
 def _was_down(group: Group, node: str, then: Next) -> bool:
-    """Return whether a broker was down all the time in which an election may have come."""
+    """Return whether a broker was down during the whole time in which an election is possible."""
     return then.not_before_ns >= 0 and any(
         each.node == node and each.from_ns <= then.not_before_ns and then.told_ns <= each.until_ns
         for each in group.facts.absences
@@ -450,7 +451,7 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Yield a note if the acknowledging leader truncated the record in a still later epoch."""
+    """Yield a note if the acknowledging leader truncated the record only in a later epoch."""
     node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
     if not sure or had(group, record, node) or cut_at(group, record, node) is None:

@@ -23,9 +23,9 @@ FOUND_LATE_NS = 5_000_000_000
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""Name parts of rolling faults, which end their targets in turn: never two targets at once."""
+"""The first part of the names of rolling faults. They end their targets one after another."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
-"""Resources that a fault took from a broker, named by the kind of the measured effect."""
+"""Resources that a fault can take from a broker. The measured effect has one of these kinds."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that hit ZooKeeper."""
@@ -99,7 +99,7 @@ def _place(told: object) -> tuple[str, int] | None:
 
 
 def _led_controllers(roles: object) -> bool:
-    """Return whether the fault's row shows that a target was the active controller at its start."""
+    """Return whether a target was the active controller at the begin of the fault."""
     return isinstance(roles, dict) and roles.get("controller") is True
 
 
@@ -122,7 +122,7 @@ def _strikes(spec: Json, heal: Json) -> int:
 
 
 def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
-    """Return whether a server that is not in `beside` ended in a period without a fault."""
+    """Return whether a server that is not in `beside` ended by itself in a period."""
     return any(
         each.name == ENDED
         and each.detail.get("node") not in beside
@@ -134,10 +134,10 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
 def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     """Return whether no known event may have delayed or lost answers in a period.
 
-    The period must be in the main phase or later, with no fault in force or just over. All
-    observers must report one leader epoch, and one process of each broker. No broker may have ended
-    by itself, and the machine must have been awake. If times or epochs were not reported, the
-    result is false.
+    The period must be in the main phase or later. No fault may have been in force during the period
+    or shortly before it. All observers must report one leader epoch, and one process of each
+    broker. No broker may have ended by itself, and the machine must have been awake. If times or
+    epochs were not reported, the result is false.
     """
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     return was_left_alone(group.facts, since_ns, until_ns) and not (
@@ -147,9 +147,9 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Return whether a period was quiet, as in `was_quiet`, but as far as the system can show.
+    """Return whether a period was quiet as in `was_quiet`, as far as the system can show this.
 
-    If the system never reports epochs or restarts, these are not checked.
+    If the system never reports epochs or restarts, the function does not check them.
     """
     facts = group.facts
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
@@ -161,15 +161,15 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
-    """Return whether no fault was in force in a period, or just over, in the main phase or later.
+    """Return whether a period of the main phase, or later, had no fault in force or just healed.
 
-    Also, no broker was later found to have ended by itself, and the machine was not asleep.
+    Also, no broker may have ended by itself since then, and the machine must have been awake.
     """
     main = facts.milestone("main")
     if main is None or since_ns < main.at_ns or until_ns < since_ns:
         return False
     asleep = any(begun <= until_ns and since_ns <= ended for begun, ended in facts.silences)
-    # An end is found late, and the next leader may never be reported.
+    # An ended broker is noticed late, and the next leader may never be reported.
     ended = any(each.name == ENDED and since_ns <= each.at_ns for each in facts.milestones)
     return not (disturbed(facts, since_ns, until_ns) or asleep or ended)
 
@@ -192,9 +192,9 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def first_told_ns(group: Group, epoch: int) -> int:
-    """Return when a leader epoch was first reported; -1 if unknown.
+    """Return the time at which a leader epoch was first reported; -1 if unknown.
 
-    For an epoch above all reported ones, which only logs show, return a time before its start.
+    If only logs show the epoch, and it is above all reported epochs, return a time before it began.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
@@ -205,7 +205,7 @@ def first_told_ns(group: Group, epoch: int) -> int:
 
 
 def last_word_ns(group: Group) -> int:
-    """Return the time of each broker's last report on the leader: the earliest of these times.
+    """Return the earliest time at which a broker reported the leader for the last time.
 
     The result is -1 if a broker never reported the leader.
     """
@@ -237,7 +237,14 @@ def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None = None) -> bool:
-    """Return whether a fault (of any kind, or of one) was in force in a period or before it."""
+    """Return whether a fault was in force in a period or shortly before it.
+
+    Args:
+        facts: The run's context.
+        since_ns: The begin of the period.
+        until_ns: The end of the period.
+        kind: Consider only faults of this kind. None: all faults.
+    """
     return any(
         kind in {None, each.kind}
         and each.begun_ns <= until_ns

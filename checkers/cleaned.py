@@ -1,4 +1,4 @@
-"""Find the records that the log cleaner may have removed from a partition, and must have kept.
+"""Find which records of a partition a log cleaner may have removed, and which it must have kept.
 
 A cleaner keeps the last record of each key and removes others. It removes a record in two cases: a
 later record of its key stays in the log, or the record is an old tombstone. A tombstone is removed
@@ -62,10 +62,10 @@ class Latest:
     """For each key, the highest offset that may have held a record which stays in the log.
 
     Attributes:
-        offsets: By key number: the highest offset of such a record, -1 if there is none.
-        tombstones: By key number: the highest known offset of a tombstone, -1 if there is none.
-        adrift: By key number: the highest possible offset of a tombstone, or of a second copy,
-            whose offset is unknown; -1 if there is none.
+        offsets: For each key number, the highest offset of such a record; -1 if there is none.
+        tombstones: For each key number, the highest known offset of a tombstone; -1 if none.
+        adrift: For each key number, the highest possible offset of a tombstone, or of a second
+            copy, if its offset is unknown; -1 if there is none.
     """
 
     offsets: Ints
@@ -81,7 +81,8 @@ def kept(group: Group) -> Mask:
 def uncleaned(group: Group) -> Mask:
     """Return a mask of the rows of `committed` that no cleaner removed.
 
-    No cleaner may have removed them, or all final logs still hold them.
+    For each of these rows, either no cleaner may have removed the record, or all final logs still
+    hold it.
     """
     return np.asarray(~within(ints(group.committed, "value"), taken(group)), dtype=np.bool_)
 
@@ -139,7 +140,7 @@ def _latest(group: Group) -> Latest:
 
 
 def _adrift(group: Group) -> Ints:
-    """Return, by key, the highest offset that a tombstone of unknown offset may have had."""
+    """Return, for each key, the highest offset that a tombstone of unknown offset may have."""
     sends = group.table("sends")
     values, offsets = ints(sends, "value"), ints(sends, "offset")
     lost = may_stand(group, values) & are_tombstones(values)
@@ -230,7 +231,7 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return the number of committed records below a log's end that the cleaner removed from it."""
+    """Return how many committed records, below a log's end, the cleaner removed from that log."""
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())

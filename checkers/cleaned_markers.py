@@ -1,26 +1,27 @@
-"""Whether a cleaner may have removed a transaction's marker before the last leader got it.
+"""Find out if a cleaner may have removed a transaction's marker before the last leader got it.
 
-A cleaner removes a marker if no record of its transaction is left in the partition, and
-`delete.retention.ms` after that at the earliest. It stops at the last stable offset, so every
-replica in sync has the marker by then. A replica that was out of sync for longer may keep a record
-of the transaction and never get the marker. Then the transaction is open for this replica alone.
-Kafka promises nothing to such a replica.
+A cleaner removes a marker at the earliest `delete.retention.ms` after the last record of its
+transaction has left the partition. The cleaner stops at the last stable offset, so every replica in
+sync has the marker by then. A replica that was out of sync for longer may keep a record of the
+transaction and never get the marker. Then the transaction stays open on this replica only. Kafka
+promises nothing to such a replica.
 
 All of these must hold:
 
-- The last leader's log has the record, as data of a transaction, without a marker behind it. The
-  record is of an epoch before the leader's own, because a leader itself writes all markers of its
-  epoch. A cleaner may have removed all records of the transaction.
+- The last leader's log has a record of the transaction, and no marker after the record. The epoch
+  of the record is before the leader's own, because a leader itself writes all markers of its epoch.
+- A cleaner may have removed all records of the transaction.
 - The log of another replica lacks all of these records.
-- The leader was out of sync for longer than markers stay, between the send of the record and its
-  epoch. So was each other replica that has the record without a marker.
+- Between the send of the record and the begin of the leader's epoch, the leader was out of sync for
+  longer than logs keep markers. After the send, each other replica that has the record without a
+  marker was out of sync that long, too.
 
-If a log could not be read to its end, or the ISR was never reported, what it does not show may be
-so. If the run shifts clocks, a cleaner may remove a marker at any time, but a replica in sync still
-has it.
+A condition counts as true if it cannot be checked, because a log was not read to its end or the ISR
+was never reported. If the run shifts clocks, a cleaner may remove a marker at any time, but a
+replica in sync still has the marker.
 
 A replica is out of sync while the reported ISR lacks it, and while its process is down. It may have
-been behind before that, until the leader noticed (`replica.lag.time.max.ms`).
+fallen behind earlier, because a leader notices this late (`replica.lag.time.max.ms`).
 """
 
 from collections.abc import Mapping
@@ -39,9 +40,12 @@ from checkers.told_isrs import told_by_leaders
 from results.record.tuning import KAFKAS_LAG_MS, LAG_TIME, OUR_LAG_MS, number_of
 
 _NOTICED = 1.5
-"""A leader looks for followers that are behind in intervals of half the lag time."""
+"""The maximum time until a slow follower is noticed, as a multiple of the lag time.
+
+A leader looks for slow followers at intervals of half the lag time.
+"""
 _LOOK_NS = 500_000_000
-"""Brokers are asked several times a second for the ISR."""
+"""The maximum age of a reported ISR: brokers are asked for it several times a second."""
 _Spans = list[tuple[int, int]]
 
 
@@ -59,7 +63,7 @@ class _Open:
 
 
 def may_lack_marker(group: Group, offset: int) -> bool:
-    """Return whether the last leader may have come too late for the marker of a transaction.
+    """Return whether a transaction's marker may have been removed before the last leader got it.
 
     Args:
         group: The partition.
@@ -93,7 +97,7 @@ def _is_whole(group: Group, log: ReplicaLog) -> bool:
 
 
 def _opened(group: Group, leader: Leader, log: ReplicaLog, offset: int) -> _Open | None:
-    """Return the transaction that begins at an offset; None if its marker cannot be missing."""
+    """Return the transaction that begins at an offset; None if no cleaner removed its marker."""
     at = int(np.searchsorted(log.offsets, offset))  # A cleaner may have taken its first records.
     if at == len(log.offsets) or not _is_open(log, int(log.offsets[at])):
         return None
@@ -112,7 +116,7 @@ def _opened(group: Group, leader: Leader, log: ReplicaLog, offset: int) -> _Open
 
 
 def _is_open(log: ReplicaLog, offset: int) -> bool:
-    """Return whether a log has data at an offset, and no marker of its producer behind."""
+    """Return whether a log has data at an offset, and no marker of the producer after it."""
     at = log.at(offset)
     if at is None or log.controls[at] == 1:
         return False
@@ -120,7 +124,7 @@ def _is_open(log: ReplicaLog, offset: int) -> bool:
 
 
 def _may_lack(group: Group, log: ReplicaLog, opened: _Open) -> bool:
-    """Return whether a cleaner may have taken a whole transaction from a log, its marker too."""
+    """Return whether a cleaner may have removed a transaction from a log, with its marker."""
     first = int(opened.offsets[0])
     if first >= log.read_end:
         return not _is_whole(group, log)
@@ -128,7 +132,7 @@ def _may_lack(group: Group, log: ReplicaLog, opened: _Open) -> bool:
 
 
 def _was_away(group: Group, node: str, since_ns: int, until_ns: int) -> bool:
-    """Return whether a replica may have been out of sync for longer than markers stay."""
+    """Return whether a replica may have been out of sync for longer than logs keep markers."""
     spans, facts = group.view(_out_of_sync), group.facts
     if not spans:
         return True
@@ -142,10 +146,12 @@ def _was_away(group: Group, node: str, since_ns: int, until_ns: int) -> bool:
 
 
 def _out_of_sync(group: Group) -> Mapping[int, Mapping[str, _Spans]]:
-    """Return the times in which replicas were out of sync, by node.
+    """Return the periods in which each node's replica was out of sync.
 
     Returns:
-        By the time for which this may have gone unnoticed before. Empty if no ISR was reported.
+        Two mappings from a node to periods: when its process was down, and when reported ISRs
+        lacked it. The key of each mapping is the time for which a replica may have been out of
+        sync, unnoticed, before such a period. Empty if no ISR was reported.
     """
     told = told_by_leaders(group)
     if not told.num_rows:
@@ -160,7 +166,7 @@ def _out_of_sync(group: Group) -> Mapping[int, Mapping[str, _Spans]]:
 
 
 def _without(id_: int, times: list[int], isrs: list[frozenset[int]]) -> _Spans:
-    """Return the times from a report without a broker until the next one with it."""
+    """Return the periods from an ISR without a broker until the next ISR with that broker."""
     spans: _Spans = []
     begun: int | None = None
     for at_ns, isr in zip(times, isrs, strict=True):
@@ -173,7 +179,7 @@ def _without(id_: int, times: list[int], isrs: list[frozenset[int]]) -> _Spans:
 
 
 def _unnoticed_ns(facts: RunFacts) -> int:
-    """Return for how long a follower may be behind until the reported ISR lacks it."""
+    """Return how long a follower may be behind before the reported ISR lacks that follower."""
     default_ms = KAFKAS_LAG_MS if facts.plan.named.is_strange else OUR_LAG_MS
     told = (number_of(each.get(LAG_TIME, "")) for each in facts.plan.settings)
     longest_ms = max((each for each in told if each is not None), default=default_ms)

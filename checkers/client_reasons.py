@@ -84,7 +84,7 @@ def sent(group: Group, value: int) -> Sent | None:
 
 
 def record_at(group: Group, value: int, offset: int) -> Acked:
-    """Return a value as a record at an offset. Its times are unknown if no send row has it."""
+    """Return a value as a record at an offset; without a send of the value, its times are -1."""
     mine = sent(group, value)
     times = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
     return Acked(value=value, offset=offset, sent_ns=times[0], acked_ns=times[1])
@@ -221,7 +221,7 @@ def leader_of(group: Group, epoch: int) -> str:
 
 
 def _leaders(group: Group) -> dict[int, set[int]]:
-    """Return, by epoch, all brokers that any source named as leader."""
+    """Return, for each epoch, all brokers that any source named as leader."""
     rows = group.table("leadership")
     found: dict[int, set[int]] = {}
     columns = (ints(rows, name).tolist() for name in ("leader_epoch", "leader"))
@@ -265,7 +265,7 @@ def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = 
 def servers(
     group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE, by_epoch: bool = True
 ) -> tuple[Acknowledger, ...]:
-    """Return the leaders that may have answered the given polls; none if followers may have, too.
+    """Return the leaders that may have answered the given polls; none if followers serve reads.
 
     A client may fetch before its poll, but only after the value was sent and its partition was
     assigned.
@@ -294,7 +294,7 @@ def servers(
 
 
 def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
-    """Return when an op's process was last assigned the partition; -1 if unknown."""
+    """Return the time of the last assignment of the partition to an op's process, or -1."""
     polls, moves = group.table("polls"), group.table("assignments")
     process = ints(polls, "process")[ints(polls, "op_id") == op_id]
     if not len(process):
@@ -374,7 +374,7 @@ def _first_told_ns(group: Group, epoch: int) -> int:
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:
-    """Return the end of a sentence: the content of the logs at an offset, and since when.
+    """Return the end of a sentence that says which record the logs hold at an offset instead.
 
     Args:
         group: The partition.

@@ -1,10 +1,9 @@
 """commit-lost: a group's coordinator forgot a committed offset that it had acknowledged.
 
 Definition: a member is assigned a partition and asks for the group's committed offset. The answer
-names no offset, or an offset lower than the least possible one. The candidates for the least
-possible offset are the last commit acknowledged before the request, and each commit that may be
-newer (`group_commits`). Or, after the stop, no broker's log of `__consumer_offsets` has an
-acknowledged commit (`kept_commits`).
+names no offset, or an offset that is too low: below the last commit that was acknowledged before
+the request, and below each commit that may be newer (`group_commits`). Or, after the stop, no
+broker's log of `__consumer_offsets` has an acknowledged commit (`kept_commits`).
 
 Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
 has it. The next coordinator of the group reads that topic to its end. A consumer that continues

@@ -1,14 +1,14 @@
 """committed-truncation: a replica dropped a record that was committed.
 
-Definition: a replica dropped a record that some leader held when it announced a higher high
+Definition: a replica dropped a record that a leader held when that leader announced a higher high
 watermark. The record is known from an earlier snapshot by offset, epoch and hash. Without
 snapshots, a leader's own announcement in an epoch is compared with its later log. If that log has a
-record of a later epoch below the announced high watermark, or ends below it, the leader dropped
-committed records. If the replica lost power, the evidence reports that.
+record of a later epoch below the announced high watermark, or ends below that watermark, the leader
+dropped committed records. If the replica lost power, the evidence reports that.
 
 Why it proves something: a leader announces a high watermark only when every in-sync replica holds
 all records below it. Every log that has such a record must keep it. A replica that dropped the
-record can fetch it again. But until then the replica can be elected without the record, and
+record can fetch it again. But until then the replica can be elected without the record. Then
 acknowledged messages are lost.
 
 What would not prove it: a follower may truncate records that its leader never had. A record may
@@ -17,10 +17,10 @@ back. In both cases no truncation is recorded.
 
 An announcement proves nothing if the leader's log at that time is unknown. The check takes that log
 from the first copy after the announcement. In a scenario, the copies of a step are made after all
-brokers were asked. If the leader held another record before that copy, it dropped that record,
-which was committed too. The announcement must be older than the copy that still has the record. The
-anomaly is allowed after an unclean election of a later epoch, and after a power loss of that
-replica.
+brokers were asked. If the leader held another record when it announced the high watermark, it has
+dropped that record since, and that record was committed too. The announcement must be older than
+the copy that still has the record. The anomaly is allowed after an unclean election of a later
+epoch, and after a power loss of that replica.
 """
 
 import re
@@ -66,7 +66,7 @@ class Copy:
     """A copy of a replica's log, made from its files at one time.
 
     Attributes:
-        asked_ns: The brokers had answered by this time, before the files were copied; -1 if none
+        asked_ns: The time of the brokers' last answer before the files were copied; -1 if no broker
             answered.
     """
 
@@ -323,10 +323,9 @@ def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
         node: The replica's node.
         offset: The first dropped offset.
         led: The epoch in which the replica led and held the record; -1 if another replica led.
-            Truncations before that epoch are left out. A truncation's log line names an epoch: the
-            newest one that the follower and its leader shared. If the leader's log has a newer
-                epoch
-            up to `led`, the truncation was before `led`.
+            Truncations before that epoch are left out. A truncation's log line names the newest
+            epoch that the follower and its leader shared. If the leader's log has a newer epoch, up
+            to `led`, the truncation was before `led`.
     """
     own = [each for each in truncations_of(group, offset) if each.node == node]
     found = []

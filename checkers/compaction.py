@@ -103,7 +103,7 @@ class _Reading:
     """The names of the files that each part wrote."""
 
     def due(self) -> dict[int, Unit]:
-        """Return the parts to read next. A part of a broken stream is read again."""
+        """Return the parts to read next, which include parts of broken streams to read again."""
         unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
         if unread:
             return unread
@@ -231,7 +231,7 @@ def _part_of(step: Step) -> Part:
 
 
 def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
-    """Read all parts of all units. Read a broken stream again without the rows after its break."""
+    """Read all parts of all units; read broken streams again, without the rows after the break."""
     while True:
         due = [
             Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)
@@ -341,7 +341,7 @@ def _written(step: Step, name: str) -> list[Path]:
 
 
 def _leave_out(step: Step) -> list[Path]:
-    """Write the assignment changes that clients left out as one more file; return its path."""
+    """Write the `left-out` rows of assignments as one more file, and return its path."""
     root = step.root
     assigns, touches = (
         [pq.read_table(path) for path in _written(step, name)] for name in (ASSIGNS, TOUCHES)
@@ -378,7 +378,7 @@ def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
 
 
 def _homeless(name: str, files: Sequence[TableFile]) -> "dict[_Rank, pa.Table]":
-    """Return the rows without a complete place, by the columns of the place that are known."""
+    """Return the rows whose place is partly unknown, grouped by the known columns of the place."""
     (rows,) = _sorted(name, None, [file for file in files if None in file.row_groups])
     said = zip(*(rows[each].to_pylist() for each in PLACE), strict=True)
     found: dict[_Rank, pa.Table] = {}
@@ -412,7 +412,7 @@ def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa
 
 
 def _is_behind(later: Reach, earlier: Reach) -> bool:
-    """Return whether all keys of one file are greater than another's, as far as both are known."""
+    """Return whether all keys of one file are greater than all keys of another, as far as known."""
     known = min(len(later[0]), len(earlier[1]))
     return later[0][:known] > earlier[1][:known]
 

@@ -98,10 +98,10 @@ def _jepsens_modes(facts: RunFacts) -> list[str]:
 
 
 def doubts(name: str, excuses: Iterable[str], judge: Judge) -> tuple[str, ...]:
-    """Return the premises that an anomaly lacks because a fault's effect on disks is unknown.
+    """Return the premises that do not hold because the effect of a fault on disks is unknown.
 
-    A premise counts only if a certain loss would allow the anomaly. An anomaly that nothing allows
-    stays a violation.
+    A premise counts only if the anomaly would be allowed with a certain loss. An anomaly that
+    nothing allows stays a violation.
 
     Args:
         name: The anomaly's name.

@@ -134,7 +134,7 @@ def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
     """Return the last offset that a node's copy of the log certainly reaches.
 
     The result is at least the copy's last record of the partition. If the node's files were read to
-    their ends, records that the node had fetched according to a leader's answer count too.
+    their ends, the copy also reaches each record that the node had fetched, by a leader's answer.
     """
     whole = node in group.facts.collected_nodes - group.facts.unreadable_nodes
     return max(*copy, group.facts.quorum.marks.get(node, 0) - 1 if whole else 0)

@@ -44,7 +44,8 @@ class Corrupt:
     Attributes:
         offset, value: The record's offset and value.
         damage: The parts that differ in any copy, as bits.
-        op_id, read_ns: The first poll that returned the record, and its end; -1: no poll did.
+        op_id, read_ns: The first poll that returned the record, and the end of that poll; -1 if no
+            poll returned the record.
         polls: The number of damaged polled records at this offset.
         nodes: The nodes whose logs hold the damaged record.
     """
@@ -101,7 +102,7 @@ def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
 def _merged(one: Corrupt, other: Corrupt) -> Corrupt:
     """Merge two findings about one record.
 
-    The first finding's poll is kept if it has one.
+    If the first finding has a poll, the result has that poll.
     """
     by = one if one.polls else other
     return Corrupt(

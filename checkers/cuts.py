@@ -40,16 +40,17 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes that were seen to have a record before another leader can have come."""
+    """Return the nodes that were seen to have a record before the next leader can have led."""
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def cut_off(group: Group, record: Acked) -> str:
-    """Return a phrase: the record was truncated by these nodes; "" if no node truncated it.
+    """Return a phrase with the nodes that truncated the record; "" if no node truncated it.
 
-    The nodes that certainly had the record are named. Without such nodes, all possible nodes are.
+    If some of these nodes certainly had the record, only they are named. Otherwise, all nodes are
+    named that may have had the record.
     """
     cuts = may_have_dropped(group, record)
     known = nodes_that_had(group, record) if cuts else set()

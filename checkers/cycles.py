@@ -1,13 +1,13 @@
-"""G0 and G1c cycles, each also with process order and real-time order: ops that precede each other.
+"""G0 and G1c: cycles of ops that precede each other, also by process order or real-time order.
 
 Definition: a cycle of dependencies between ops (`checkers/dependencies.py`). A `G0` cycle has only
 write-write dependencies. A `G1c` cycle has at least one write-read dependency. With the suffix
 `-process`, the cycle may also use the order of ops in one process. With `-realtime`, the cycle may
-also use that one op ended before another began.
+also use the order by the clock: one op ended before another began.
 
 Why it proves something: a transaction that reads another transaction's write must come after the
 writer's commit. Two transactions cannot each come after the other. A transaction also cannot come
-after one that began later. So one transaction read a value before it was committed.
+after one that began later. So one transaction read a value before that value was committed.
 
 What would not prove it: a cycle that needs a write-write edge. Kafka promises no order between the
 writes of concurrent transactions. Two transactions may interleave in one order in one partition and
@@ -167,7 +167,7 @@ def _family(family: str, through: int, *kinds: int) -> tuple[Search, ...]:
 
 
 CONTRACTS = (*_family("G1c", WR, WR), *_family("G1c", WR, WW, WR), *_family("G0", WW, WW))
-"""The searches in their order. Searches without an excuse come first, so no excuse hides them."""
+"""The searches, in order. Forbidden cycles come first, so that no allowed cycle hides them."""
 JEPSENS = (
     Search(name="G0", kinds=(WW,), through=WW, orders=_PLAIN, shadows=()),
     Search(name="G1c", kinds=(WW, WR), through=WR, orders=_PLAIN, shadows=("G0",)),

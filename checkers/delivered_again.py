@@ -10,13 +10,14 @@ reads the state from there. While a member holds a record, the broker refuses ac
 other members. The broker also refuses an acknowledgement after the member's lock has expired.
 
 What would not prove it: an acknowledgement without an answer or with an error, or a release. A
-record that was acquired before the confirmation proves nothing. The member may keep it in its
-buffer while its lock expires and another member accepts it. Only then its poll returns the record.
+record that was acquired before the confirmation proves nothing. The member may keep the record in
+its buffer while its lock expires and another member accepts the record. Then the poll of the
+first member returns the record after the confirmation.
 
 The client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the
 member's join, and its last empty poll minus the longest request (`workloads.sharer`). The later
 bound is `acquired_after_ns`. So the check misses a delivery to a member that joined before the
-confirmation and had no empty poll after it.
+confirmation and had no empty poll after the confirmation.
 
 A replaced leader that does not know about its replacement delivers without asking the share
 coordinator. So every broker must first have learned the leader epoch of the confirmation, or a

@@ -67,7 +67,7 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when every broker had certainly learned a leader epoch or a later one."""
+    """Return the time by which every broker had learned a leader epoch or a later one."""
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
     rows = select(rows, ints(rows, "leader_epoch") >= epoch)
@@ -80,7 +80,7 @@ def _known_ns(group: Group, epoch: int) -> int:
 
 
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
-    """Return when a broker certainly has the role that its Metadata answer shows.
+    """Return the time from which a broker certainly has the role that its answer shows.
 
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
     resource can delay the change of role as long as the fault lasts.

@@ -2,11 +2,11 @@
 
 A write-write edge goes from the op that sent a value to the op that sent the next value in the
 version order. A write-read edge goes from the op that sent a value to each ok op that read it. An
-op does not depend on itself if it reads its own write, or writes twice in a row.
+op that reads its own write, or writes twice in a row, does not depend on itself.
 
 Under the contract, a send that certainly failed has no edges. A read of such a send is `G1a`. A
-read_uncommitted reader does not depend on a transaction, because it did not wait for the end.
-Jepsen's judge uses every sender. Jepsen's histories have no read_uncommitted readers.
+read_uncommitted reader does not wait for a transaction's end, so it does not depend on the
+transaction. Jepsen's judge uses every sender. Jepsen's histories have no read_uncommitted readers.
 """
 
 from collections.abc import Sequence
@@ -63,8 +63,8 @@ PARTICIPANTS = schema_of(
 )
 """The columns of an op that sent or read a record.
 
-`complete_ns` is null unless the op ended well. If an op has no end, nothing is known to come after
-it. An op has one row for each of its partitions.
+`complete_ns` is null if the op did not end with `ok`. If an op has no end, nothing is known to come
+after the op. An op has one row for each of its partitions.
 """
 
 
@@ -87,11 +87,12 @@ def dependencies(group: Group) -> pa.Table:
 
 
 def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
-    """Return evidence that a read came before the commit of its record, for each read, or null.
+    """Return, for each read, evidence that it came before the commit of the record, or null.
 
     An op reads before it commits. Markers show the order of commits in one log. If the writer's
     marker comes after the reader's marker, the reader read the record before the writer's commit.
-    Each marker must belong to its own op, and the logs must have lost nothing at its offset.
+    Each marker must belong to its own op, and the logs must have lost nothing at the marker's
+    offset.
     """
     source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
@@ -123,8 +124,8 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
 def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
     """Return whether a marker may end the transaction of another op than the given one.
 
-    It does if the producer's last record before the marker belongs to another op. The given op's
-    own marker is missing then.
+    It does so if the producer's last record before the marker belongs to another op. In that case,
+    the given op's own marker is missing.
     """
     log = group.final_log
     at = log.at(marker) if log is not None else None
@@ -139,10 +140,10 @@ def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
 
 
 def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Return, for each read, the broker that led all the time, and its leader epoch; -1: not known.
+    """Return, for each read, the broker that led during the whole read, and its epoch, or -1.
 
     Leader epochs only increase. The leader itself reported the record's epoch before the read and
-    after it, and for some time no source reported a later epoch.
+    after the read. Until some time after the read, no source reported a later epoch.
     """
     source, target, kinds, _, offsets = columns[:5]
     polls, log = group.table("polls"), group.final_log
@@ -182,7 +183,7 @@ def _firsts(told: pa.Table) -> Ints:
 
 
 def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
-    """Return the transaction's next record that a read did not get, by offset; -1: none."""
+    """Return, for each read, the offset of the transaction's next record that it lacks, or -1."""
     source, _, kinds = columns[:3]
     log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):

@@ -8,7 +8,7 @@ hit, the loss is not excused. The loss is also not excused if the replicas were 
 another, and each was back in the ISR before the last was hit. The answers of a single broker must
 show that order.
 
-A fault may have removed every record that was acknowledged before its broker could answer again. An
+A fault may have removed every record that was acknowledged before the broker could answer again. An
 acknowledgement that a busy client saw later does not count.
 
 Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that it would explain
@@ -17,9 +17,10 @@ cannot be trusted:
 - A fault began and was never confirmed, because the fault failed halfway or the harness died. Until
   its heal, such a fault may have removed any record from its nodes.
 - A fault hit every member of the ISR that a broker last reported, but not every replica. Such a
-  fault may have removed the only copies. This case covers only records that became known after that
-  broker last reported an ISR with a member that was not hit. An earlier acknowledged record is on
-  that member's disk. If it is lost, the election is to blame (KIP-966), not the disk.
+  fault may have removed the only copies. This case covers only newer records: they became known
+  after that broker last reported an ISR with a member that was not hit. An older acknowledged
+  record is on that member's disk. If such a record is lost, the election is to blame (KIP-966), not
+  the disk.
 """
 
 import json
@@ -41,9 +42,9 @@ _NS_PER_S = 1_000_000_000
 TOLD_LATE_NS = 2 * _NS_PER_S
 """The maximum delay until a broker that reaches the controllers reports a change."""
 _STARTS_NS = 400_000_000
-"""The minimum time from the start of a JVM to the broker's first answer. A start takes seconds.
+"""The minimum time from the start of a JVM to the broker's first answer. Usually, seconds pass.
 
-A busy client may record an answer of the old process up to this time after the start.
+A busy client may record an answer of the old process for this long after the new JVM's start.
 """
 LYING = "lost-flushes"
 """The family of faults in which a disk claims a flush, but loses the data when power is lost."""
@@ -83,7 +84,7 @@ def _costs(faults: pa.Table, excuse: Excuse) -> Mask:
 
 
 def is_of_family(faults: pa.Table, family: str) -> Mask:
-    """Return a mask of the faults that belong to a family, as the plan names it."""
+    """Return a mask of the faults of a family, which is given by its name in the plan."""
     told = [json_object(spec).get("family") == family for spec in texts(faults, "spec")]
     return np.array(told, dtype=np.bool_)
 
@@ -91,7 +92,8 @@ def is_of_family(faults: pa.Table, family: str) -> Mask:
 def took_nothing(spec: Json, effect: Json) -> bool:
     """Return whether a fault that loses flushes is known to have truncated no log.
 
-    Old rows look the same if the fault truncated some logs, but lost no flush on another node.
+    Only rows with `incarnations` can prove this. Older rows look the same if the fault truncated
+    some logs, but lost no flush on another node.
     """
     return effect.get("without_effect") == UNMEASURED and "incarnations" in spec
 
@@ -99,8 +101,8 @@ def took_nothing(spec: Json, effect: Json) -> bool:
 def was_begun(faults: pa.Table) -> Mask:
     """Return a mask of the faults that may have affected their targets, confirmed or not.
 
-    A fault that was left out has no targets. A fault that was refused before it began is marked as
-    refused, and was never healed. Old rows without `begun` are recognised that way.
+    Newer rows have a field `begun`. In older rows, a fault that was left out has no targets. A
+    fault that was refused before it began is marked as refused there, and was never healed.
     """
     rows = zip(
         faults["targets"].to_pylist(), texts(faults, "spec"), texts(faults, "effect"),
@@ -172,7 +174,7 @@ def _down_until_ns(excuse: Excuse, effect: str, confirmed_ns: int) -> int:
 
 
 def heal_begun_ns(heal_effect: str, healed_ns: int) -> int:
-    """Return when a fault's heal began to restart brokers; -1 if unknown."""
+    """Return the time at which a fault's heal began to restart brokers; -1 if unknown."""
     try:
         return healed_ns - round(float(json.loads(heal_effect)["took_s"]) * _NS_PER_S)
     except _BROKEN:
@@ -232,9 +234,9 @@ _SPANS: Mapping[Excuse, Callable[[Json], list[Span]]] = {
     # behind it. One replica of each node has such a batch; the node's others stay whole.
     Excuse.FLIP: _spans("flips", "base_offset", "log_end"),
 }
-"""How to read the lost offsets from the effect of each kind.
+"""For each kind of fault, a function that reads the lost offsets from the fault's effect.
 
-Kinds have the names of the excuses.
+Each kind has the same name as its excuse.
 """
 
 
@@ -278,7 +280,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
 
 @once
 def first_known_ns(group: Group, offset: int) -> int:
-    """Return when a record was first known to be at an offset; -1 if it never was.
+    """Return the time at which an offset was first known to hold a record; -1 if it never was.
 
     The time comes from an acknowledgement or from a read, whichever is earlier. A reader may also
     get a record that was not acknowledged.
@@ -291,7 +293,7 @@ def first_known_ns(group: Group, offset: int) -> int:
 
 
 def _told_until_ns(group: Group, loss: DiskLoss) -> int:
-    """Return the last time at which an answer can come from a broker process before a loss.
+    """Return the last time at which an answer can only come from the process before a loss.
 
     A restarted broker acknowledges nothing for a short time.
     """
@@ -300,7 +302,7 @@ def _told_until_ns(group: Group, loss: DiskLoss) -> int:
 
 
 def replicas_of(group: Group) -> Collection[str]:
-    """Return the nodes with a replica of the partition; without nodes' files, all possible nodes.
+    """Return the nodes that have a replica of the partition, or all brokers' nodes if unknown.
 
     A fault that recreates a topic assigns its replicas itself.
     """
@@ -320,7 +322,7 @@ def _hit_together(
     *,
     count: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the excuses of losses that hit all given replicas, so that none was intact in between.
+    """Return the excuses of losses that left all given replicas without the record at one time.
 
     Args:
         group: The partition.
@@ -354,9 +356,10 @@ def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[s
     """Return the last ISRs that brokers reported before a fault began, with times.
 
     Returns:
-        For each ISR, the last time at which a broker that reported it still reported a member that
-        was not hit. If several brokers reported the ISR, the earliest such time counts, because a
-        broker may learn of a change late. -1: no broker reported such a member.
+        For each ISR, a time. A broker that reported the ISR may have reported another ISR before,
+        with a member that was not hit. The time is that of the broker's last such report; -1 if
+        there is none. If several brokers reported the ISR, the earliest time counts, because a
+        broker may learn of a change late.
     """
     answers: dict[tuple[str, str, int], list[Told]] = {}
     for each in told_isrs(group):
@@ -411,7 +414,7 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
 
 
 def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict[str, Mask]:
-    """Return, by excuse, a mask of the offsets that a fault removed from a replica's disk.
+    """Return, for each excuse, a mask of the offsets that a fault removed from a disk.
 
     Args:
         group: The partition.

@@ -86,7 +86,7 @@ def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
 
 
 def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
-    """Return why a replica kept a record of an older epoch; `Proved` if rows show it."""
+    """Return why a replica kept a record of an older epoch; `Proved` if rows show the reason."""
     logs, first = compared_logs(group, found)
     stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]

@@ -11,8 +11,8 @@ If no voter votes twice, an epoch has one leader. A voter that votes twice can g
 leaders, even if that did not happen in this run.
 
 What would not prove it: a pre-vote (KIP-996) is only a question, and may be granted to several
-candidates. A voter may follow a leader that it did not vote for. A vote without a folder beside a
-vote with one proves nothing, because `quorum-state` version 0 does not store the folder. If a
+candidates. A voter may follow a leader that it did not vote for. If one of two votes
+has no folder, that proves nothing, because `quorum-state` version 0 does not store the folder. If a
 voter's log files were rotated away, some votes may be missing. `rows` shows how many votes were
 seen.
 """

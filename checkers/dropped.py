@@ -1,4 +1,4 @@
-"""Find the records that may have been truncated, which is an excuse if promises are weak.
+"""Find records that may have been truncated; with weak promises, this is an excuse.
 
 With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
 may get its offset. If two records are both at their acknowledged offsets, neither was dropped. So
@@ -31,12 +31,12 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
-    """Return the excuses for a lost marker of a transaction if its record is still in the log.
+    """Return the excuses for the loss of a transaction's marker while its record is in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
-    election, or a loss on the disks of all replicas, can remove a marker behind the record. An
-    unclean election of the coordinator's own log can also prevent a marker. Such elections are not
-    recorded.
+    election, or a loss on the disks of all replicas, can remove a marker after the record. An
+    unclean election for the coordinator's own log can also keep a marker from being written. Such
+    elections are not recorded.
 
     Args:
         group: The partition.
@@ -59,7 +59,7 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
-    """Return, by excuse, a mask of the records that every replica of the partition lost on disk.
+    """Return, for each excuse, a mask of the records that every replica lost on its disk.
 
     Args:
         group: The partition.

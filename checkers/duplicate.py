@@ -13,21 +13,22 @@ timed out. It also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER answers durin
 (librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360).
 
 Such a copy gets the label `new-producer-epoch` under two conditions. First, every copy has its own
-epoch, and later copies of one id have later epochs, because brokers refuse an older epoch
-afterwards. Second, only the last copy may be the acknowledged one, because a client resends only
+epoch, and later copies of one producer id have later epochs, because brokers then refuse an older
+epoch. Second, only the last copy may be the acknowledged one, because a client resends only
 messages without an answer. In a transaction this label is never given, because the coordinator
 fences the older epoch.
 
-Such copies are allowed only if the client may have missed its answer because of a fault, an
+Such copies are allowed only if the client may have missed the answer because of a fault, an
 election, a restart, or a sleeping machine. In a quiet period, the cause is unknown, so the anomaly
 is reported but not trusted. The anomaly is also not trusted if logs cannot be read, or if a copy
 was cleaned away and no remaining record shows its epoch (`resent`).
 
-What would not prove it: retries without idempotence may write twice by design (allowed). A value
-polled twice at one offset is only a second read. A value that the harness sent twice is reported as
-`malformed-history`. After an unclean election, a copy may be read, truncated, and sent again to the
-new leader, which cannot know the first copy. That is allowed while the final log has at most one
-copy. (Seen on 4.3.1: a reader got offset 292, and the leader from outside the ISR got 296.)
+What would not prove it: retries without idempotence may write twice by design (allowed). If a value
+is polled twice at one offset, that is only a second read. A value that the harness sent twice is
+reported as `malformed-history`. After an unclean election, a copy may be read, truncated, and sent
+again to the new leader, which cannot know the first copy. That is allowed while the final log has
+at most one copy. (Seen on 4.3.1: a reader got offset 292, and the leader from outside the ISR got
+296.)
 """
 
 from collections.abc import Sequence

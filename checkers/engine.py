@@ -1,4 +1,4 @@
-"""The interface of an engine, which runs the checks: in Spark, or in this process."""
+"""The interface of an engine, which runs the checks with Spark or in this process."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def in_turn(do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
 
 
 class Engine(Protocol):
-    """An engine: it runs the tasks that check runs, with Spark or in this process.
+    """An engine, which does the tasks of the checks with Spark or in this process.
 
     Attributes:
         name: The engine's name for users.

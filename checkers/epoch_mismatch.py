@@ -8,10 +8,11 @@ each reader fetches the batch unchanged (KIP-101, KIP-320). Readers get only com
 a committed record is never replaced. So two epochs at one offset are two records, even with the
 same value. The record that was read was truncated, and then written or fetched again.
 
-What would not prove it: message formats before 0.11 have no epoch. An offset that the final log
-lacks is a loss, or retention. The anomaly is allowed after an unclean election, and if every
-replica lost the offset on its disk: another record may have taken the offset. If the value is the
-same, it is allowed only if the client had time to send the value again.
+What would not prove it: message formats before 0.11 have no epoch. If the final log lacks the
+offset, the record was lost or deleted by retention. The anomaly is allowed after an unclean
+election, and if every replica lost the offset on its disk: another record may have taken the
+offset. If both records have the same value, the anomaly is allowed only if the client had time to
+send the value again.
 """
 
 from dataclasses import dataclass
@@ -47,9 +48,10 @@ class Mismatch:
 
     Attributes:
         offset: The offset.
-        read, logged: The epoch that the first such reader got, and the epoch in the log.
-        op_id, read_ns: That reader's poll, and its end; -1 if unknown.
-        value: The value that the reader got, -1 if unknown.
+        read, logged: The epoch in the first poll that differs from the log, and the epoch in the
+            log.
+        op_id, read_ns: The op of that poll, and the time at which the op ended; -1 if unknown.
+        value: The value that the poll returned, -1 if unknown.
         polls: The number of polled records of that offset with another epoch than the log.
     """
 
@@ -103,7 +105,7 @@ def _labels(group: Group, found: Mismatch) -> Labels:
 
 
 def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:
-    """Return whether the log has the value that was read, and it was sent only once."""
+    """Return whether the log has the value that was read, and this value was sent only once."""
     log = group.final_log
     at = log.at(found.offset) if log is not None else None
     here = log is not None and at is not None and int(log.values[at]) == found.value
@@ -136,7 +138,7 @@ def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # Message formats before 0.11 and brokers that report no epochs give readers none.
+    # Without epochs in the message format or in the brokers' reports, readers get no epochs.
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
@@ -245,7 +247,7 @@ def _cut_there(group: Group, offset: int, epoch: int) -> str:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when an epoch first occurred in an answer about leaders or in a polled record."""
+    """Return the time at which an epoch first occurred in an answer about leaders or in a poll."""
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
     return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
@@ -266,7 +268,7 @@ def _read_value(group: Group, found: Anomaly) -> int:
 def _began(group: Group, epoch: int) -> int:
     """Return the offset at which an epoch begins in the logs.
 
-    The result is above all offsets if nothing is known of the epoch.
+    The result is above all offsets if no leader and no record of the epoch is known.
     """
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if starts or not leaders_of(group, epoch):

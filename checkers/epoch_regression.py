@@ -16,9 +16,9 @@ a wrong answer. Then the follower truncates too much or too little.
 What would not prove it: a restarted broker (another incarnation) forgets the epoch. Answers that
 overlap in time have no order. Another broker's view may be older. Records in message formats
 without an epoch do not count. Checkpoint lines without records are normal. Records below the log's
-start are deleted while their file still exists, and their checkpoint lines are already removed. The
-checkpoint of a killed broker does not count. An empty checkpoint does not count if a fault hit the
-disk.
+start do not count: they are deleted, and so are their checkpoint lines, even if the records' file
+still exists. The checkpoint of a killed broker does not count. An empty checkpoint does not count
+if a fault hit the disk.
 """
 
 from collections.abc import Iterator
@@ -65,8 +65,8 @@ class Regression:
         offset: The first record's offset; -1 for answers.
         count: The number of such rows or records.
         where: A phrase for reports: the place, and what came before it.
-        times_ns: For answers: when the larger epoch was observed, and when the smaller one was
-            asked for.
+        times_ns: For answers: when the larger epoch was observed, and when the request was sent
+            whose answer has the smaller epoch.
     """
 
     source: str
@@ -179,7 +179,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 
 
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
-    """Count the records with an epoch, and find those outside their checkpoint line's range."""
+    """Count the records with an epoch, and find those that contradict the checkpoint."""
     epochs, starts = np.array(lines, dtype=np.int64).reshape(-1, 2).T
     with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]

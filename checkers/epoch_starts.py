@@ -1,4 +1,4 @@
-"""Find the start offsets of leader epochs, from records of a log and `leader-epoch-checkpoint`.
+"""Find the start offsets of leader epochs, from logs and from `leader-epoch-checkpoint` files.
 
 The checkpoint counts only if its broker stopped cleanly. After a crash, the file may have lines
 that the broker would have corrected (KAFKA-16541), so it proves nothing. An empty or missing
@@ -45,7 +45,7 @@ class EpochStart:
 
 
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
-    """Return, by node, the lines (epoch, start offset) of the final checkpoints that count.
+    """Return, for each node, the lines (epoch, start offset) of the final checkpoint if it counts.
 
     An empty checkpoint counts if the node's files could be read to their ends.
     """
@@ -76,7 +76,7 @@ def _has_kept_its_disk(group: Group, node: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Runs:
-    """Runs of successive records in a log with one epoch, by offset.
+    """The runs of successive records of one epoch in a log, in the order of offsets.
 
     Attributes:
         epochs: The epoch of each run, -1 if its records have none.

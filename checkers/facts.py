@@ -21,7 +21,7 @@ NOTED = "noted"
 CLEAN = "clean"
 """The text by which the harness marks a node that ended by itself after a normal stop."""
 LOOKED, AUDITED = "looked", "audited"
-"""Milestones of the hosts' checks: before the run; after it, with the changes found."""
+"""Milestones of the checks of the hosts before and after the run; `AUDITED` lists the changes."""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
@@ -35,12 +35,12 @@ class DiskLoss:
 
     Attributes:
         nodes: The nodes that were hit.
-        topic, partition: The partition; "" and -1: any, because the lost records are unknown.
+        topic, partition: The partition; "" and -1 if it is unknown which partitions lost records.
         end_after: The highest log end offset (exclusive) on any of the nodes after the loss.
         least_after: The lowest log end offset on any of the nodes after the loss; None: equal on
             all.
         end_before: The highest log end offset on any of the nodes before the loss.
-        until_ns: Until then, at least, none of the nodes' brokers ran again.
+        until_ns: None of the nodes' brokers ran again before this time.
         began_ns: The earliest time at which the fault can have had any effect.
         healed_ns: When the fault was over, -1 if it never was.
         excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault`: the
@@ -70,7 +70,7 @@ class DiskLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanOrder:
-    """An unclean election of a partition that a fault ordered.
+    """An unclean election of a partition that a fault requested.
 
     Attributes:
         topic, partition: The partition.
@@ -96,7 +96,7 @@ class UncleanOrder:
         return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
-        """Return whether the order may have led to a leader epoch; true for -1, unknown."""
+        """Return whether the request may have led to an epoch; true if the epoch is unknown."""
         return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
@@ -110,7 +110,7 @@ class RemadeTopic:
         acked: The records that were acknowledged with acks=all: partition, offset, value.
         made_ns: When the topic was created; all `acked` records came after that.
         healed_ns: When the fault was over; all `acked` records came before that.
-        confirmed: Whether the fault was confirmed. Then each partition had acknowledged a record.
+        confirmed: Whether the fault was confirmed. If so, each partition acknowledged a record.
     """
 
     topic: str
@@ -128,8 +128,8 @@ class Disturbance:
 
     Attributes:
         kind: The fault's effect. A fault of another kind that killed its targets is also a `kill`.
-        begun_ns, ended_ns: When the fault was requested, and when it was healed; never: the
-            maximum.
+        begun_ns, ended_ns: When the fault was requested, and when it was healed. If it was never
+            healed, `ended_ns` is the largest integer.
         confirmed_ns: When the fault was seen to work; -1 if it never was.
         healing_ns: When the heal began; -1 if unknown.
         nodes: The fault's targets.
@@ -200,26 +200,28 @@ class RunFacts:
         step_isrs: In a scenario: the ISR of its partition (nodes) at the end of each step, by the
             step's name, in the order of the steps.
         disk_losses: The losses by power losses, wipes and flipped bits.
-        unclean_orders: The unclean elections that faults ordered.
+        unclean_orders: The unclean elections that faults requested.
         remade: The topics that faults recreated. They are judged in addition to the plan's topics.
         disturbances: The faults that may have been in force.
         absences: The periods in which brokers were certainly down or stopped.
-        answers: For each target of an unconfirmed fault and the fault's begin: when the target
-            last answered before the begin, and first answered after it; -1: never.
-        reigns: The leaders of each partition by the controllers' log, with internal topics.
+        answers: For each unconfirmed fault, by (target, begin of the fault): when the target last
+            answered before the begin, and when it first answered after the begin; -1 if never.
+        reigns: The periods of leadership in all partitions, also of internal topics, from the
+            controllers' log.
         inner_cuts: The recorded truncations of replicas of internal topics.
-        taking: How each partition's high watermark grew after the last heal, by its leaders.
+        taking: How the high watermark of each partition grew after the last heal, as its leaders
+            reported it.
         story_broken: Whether a step of a scenario could not be run to its end.
-        judge: The judge. Jepsen's definitions differ, and the checkers follow them then.
+        judge: The judge. If the judge is Jepsen, the checkers use Jepsen's definitions.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
         witnessed: The op ids of transactions of unknown outcome that certainly committed, because a
             read_committed reader got one of their sends, in any partition.
         moves_known: Whether rows of assignments name the partitions that they leave out.
-        contents_known: Whether the rest of each message, besides its value, was compared.
+        contents_known: Whether the parts of each message besides its value were compared, too.
         history: Whether the ops are an imported history: client-side ops of another recorder,
             without final reads, replicas' logs or faults.
-        picked: For a history: the value at an offset with several values, if known, by (topic,
-            partition) and offset.
+        picked: For a history: the value to use for an offset that has several values. The keys are
+            (topic, partition), and then the offset.
         names: For a history: the names of values that are not integers.
         declared: The kinds of observation that the system provides besides its clients.
     """
@@ -276,7 +278,7 @@ class RunFacts:
         return tuple(each for each in self.milestones if each.name != AUDITED)
 
     def milestone(self, name: str) -> Milestone | None:
-        """Return the last milestone of a name that the run reached."""
+        """Return the last milestone with the given name; None if the run did not reach any."""
         return next((each for each in reversed(self.milestones) if each.name == name), None)
 
     @property
@@ -382,7 +384,7 @@ class RunFacts:
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
-        """The partition's number, which its values contain, by (topic, partition)."""
+        """The number of each (topic, partition). The values of a partition contain its number."""
         return {place: n for n, place in enumerate(self.plan.topic_partitions, start=1)}
 
     def remade_at(self, topic: str, topic_id: str, partition: int) -> RemadeTopic | None:
@@ -399,7 +401,7 @@ class RunFacts:
         return "{}-{}".format(*places[at]) if 0 <= at < len(places) else ""
 
     def name_of(self, value: int) -> str:
-        """Return a value's name for reports. A scenario's messages: `message2 (value …)`.
+        """Return a value's name for reports; in a scenario, a name such as `message2 (value …)`.
 
         The payload of a scenario's message contains its value and its name.
         """

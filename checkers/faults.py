@@ -40,7 +40,7 @@ _NOT_RUNNING = ("no broker runs", "not running")
 
 
 def _families(faults: pa.Table) -> list[str]:
-    """Return the family of each fault, as a plan names it. Old rows lack it."""
+    """Return the family name of each fault, as in plans; for old rows, derive it from the kind."""
     return [
         _field(spec, "family") or (kind if kind in NEMESIS_KINDS else PARTITION)
         for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
@@ -68,7 +68,7 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
     least = (scheduled + 1) // 2 if least is None else least
     wanted = _expected(group.facts)
     if plan.drawn and plan.faults is None:
-        # One fault that the end of the main phase cut short proves nothing; two unconfirmed do.
+        # The end of the main phase may have cut a fault short. So at least two must have begun.
         tried = Counter(_families(select(faults, was_begun(faults))))
         wanted = [family for family in wanted if tried[family] > 1]
     enough = [("faults", confirmed.num_rows, least)] if least > 0 else []
@@ -174,7 +174,7 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
 
 
 def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
-    """Return a phrase for each target whose process the heal found ended and restarted."""
+    """Return a phrase for each target that the heal restarted, because its process had ended."""
     told = json_object(fault["heal_effect"] or "")
     before, seen, gone = (told.get(name) for name in ("pid_before", "processes", "was_gone"))
     if not isinstance(before, dict) or not isinstance(seen, list) or not isinstance(gone, list):

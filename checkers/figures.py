@@ -102,7 +102,7 @@ def _phases(facts: RunFacts) -> dict[str, float]:
 
 
 def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
-    """Return, by partition, the longest period (in seconds) in which every send failed.
+    """Return, for each partition, the longest period (in seconds) in which every send failed.
 
     Args:
         availability: Rows by topic, partition and time.
@@ -118,7 +118,7 @@ def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
 
 
 def _elections(leaders: pa.Table) -> int:
-    """Return how often a new leader or epoch of a partition was seen, after its first one."""
+    """Return how often a change of a partition's leader or leader epoch was observed."""
     led = [row for row in leaders.to_pylist() if row["leader"] >= 0]
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in led}
     return len(led) - len(places)

@@ -54,8 +54,8 @@ def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings
     Args:
         found: The checker's findings.
         why: The reason: which data the run lacks, and which anomaly could not be found without it.
-        given: Whether the rows exist that every run must have. Without such rows, it is unknown
-            what could have failed, and the verdict is unknown.
+        given: Whether the run has the rows that every run must have. Without these rows, it is
+            unknown what could have failed, and the verdict is unknown.
     """
     if found.rows or found.anomalies or not given:
         return found

@@ -114,7 +114,7 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
 
 
 def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
-    """Return a run's declared system. If unknown, declare that it shows nothing, and why."""
+    """Return a run's declared system. If unreadable, return one that shows nothing, and why."""
     try:
         return load_declared(paths.system, plan), []
     except DeclaredError as broken:

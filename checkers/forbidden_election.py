@@ -1,15 +1,15 @@
 """forbidden-election: a leader was elected that may have lacked committed records.
 
 Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
-was in neither the ISR nor the ELR (KIP-966) before, and is alone in the ISR afterwards. The plan
-allows no unclean elections, no fault ordered one, and the new leader is not the last leader.
+was in neither the ISR nor the ELR (KIP-966) before, and that is alone in the ISR afterwards. The
+plan allows no unclean elections, no fault requested one, and the new leader is not the last leader.
 Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
 
-Why it proves something: only two kinds of replicas have all committed records: in-sync ones, and
-ones that are known to have had everything. The election of another replica breaks the promise, even
-if no record was lost this time.
+Why it proves something: only two kinds of replicas have all committed records: replicas in the ISR,
+and replicas in the ELR, which are known to have had all of them. The election of another replica
+breaks the promise, even if no record was lost this time.
 
-What would not prove it: an unclean election that the plan allows or that a fault ordered. KIP-966
+What would not prove it: an unclean election that the plan allows or that a fault requested. KIP-966
 allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas
 when a reassignment ends. Records above the quorum's high watermark do not count. A node that never
 came back may keep metadata records that the others truncated. So the metadata log is not trusted if
@@ -94,7 +94,7 @@ def _forbidden(group: Group, source: str, told: Sequence[Entry]) -> Iterator[For
 
 
 def _ordered(group: Group, epoch: int) -> bool:
-    """Return whether a fault may have ordered the election that began an epoch."""
+    """Return whether a fault may have requested the election that began an epoch."""
     here = (group.topic, group.partition)
     orders = (each for each in group.facts.unclean_orders if (each.topic, each.partition) == here)
     return any(each.may_be(epoch) for each in orders)

@@ -1,7 +1,7 @@
-"""The input of a checker: the rows of one partition (or of one whole run), with views of them.
+"""The input of a checker: the rows of one partition or of one run, and views of these rows.
 
 Several checkers need the same views: the last leader, its final log, the committed sends. Each view
-is computed once for a group.
+is computed only once for each group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -49,7 +49,7 @@ LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """A broker that led a partition in an epoch; -1: the broker or the epoch is not known."""
+    """A broker that led a partition in an epoch; -1 means that the broker or epoch is unknown."""
 
     broker: int
     epoch: int
@@ -62,13 +62,13 @@ class Leader:
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # Not slotted, because columns are cached.
 class ReplicaLog:
-    """One replica's log in one snapshot, with columns by offset that are computed on demand.
+    """One replica's log in one snapshot; columns are in offset order and computed on demand.
 
     Attributes:
         node: The replica's node.
-        start, end: The log start offset and the log end offset (exclusive) in the files. In the
-            final snapshot, the end may be the broker's last reported one, if that is higher and the
-            broker did not stop cleanly. After a clean stop, readable files are complete.
+        start, end: The log start offset and the log end offset (exclusive) in the files. If the
+            broker did not stop cleanly, the end in the final snapshot is the last reported log end
+            if that is higher. After a clean stop, readable files are complete.
         whole: Whether the records could be read up to that end.
         records: The log's rows of `replica_records`.
     """
@@ -129,7 +129,7 @@ class ReplicaLog:
         return bool((self.values == value).any())
 
     def holds(self, offsets: Ints, values: Ints) -> Mask:
-        """Return a mask of the values that are in the log at the given offsets."""
+        """Return a mask of the pairs of offset and value that are in the log."""
         if not len(self.offsets):
             return np.zeros(len(offsets), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -150,8 +150,8 @@ class Group:
 
     Attributes:
         facts: The run's context.
-        tables: Every table of the record by name, in `ordering`'s order; empty if the group has no
-            rows. The group of a whole run holds the tables without a partition.
+        tables: Every table of the record by name, sorted (`ordering`). A table may be empty. The
+            group of a whole run has the tables without a partition column.
         topic, topic_id, partition: The partition; empty and -1 for a whole run.
         derived: The tables that derivations computed from all partitions of the run. Only the group
             of a whole run has them.
@@ -222,9 +222,9 @@ class Group:
 
     @cached_property
     def leader(self) -> Leader | None:
-        """The last leader before the stop: the highest epoch in answers to ListOffsets, seen last.
+        """The last leader before the stop: the last answer to ListOffsets in the highest epoch.
 
-        Before Kafka 2.1, that answer names no epoch, so the last leader in ZooKeeper is used.
+        Before Kafka 2.1, these answers name no epoch, so the last leader in ZooKeeper is used.
         """
         seen = self.table("leadership")
         claims = (ints(seen, "leader") >= 0) & (ints(seen, "leader_epoch") >= 0)
@@ -253,7 +253,7 @@ class Group:
         return logs
 
     def _gone(self) -> Iterator[tuple[str, str]]:
-        """Yield (snapshot, node) of final logs that are missing although their nodes were read.
+        """Yield (snapshot, node) for each final log that is missing although its node was read.
 
         The last leader and each member of the ISR after the recovery had such a log.
         """
@@ -275,7 +275,7 @@ class Group:
 
     @cached_property
     def final_log(self) -> ReplicaLog | None:
-        """The log, after the stop, of the leader before the stop."""
+        """The log of the last leader, as it was after the stop."""
         if self.leader is None:
             return None
         return self.logs.get(FINAL, {}).get(self.leader.node)
@@ -307,9 +307,9 @@ class Group:
 
     @cached_property
     def _reads_begin(self) -> int:
-        """The highest first offset that final reads of one isolation returned.
+        """The highest of the first offsets that the final reads of each isolation returned.
 
-        If the final reads returned nothing, everything below their end may have been dropped.
+        If these reads returned nothing, their end counts: all records below it may be deleted.
         """
         reads, polls = self.table("final_reads"), self.final_polls
         begun = [0]
@@ -364,7 +364,7 @@ class Group:
         return np.asarray(offsets < np.append(NONE, reached)[before], dtype=np.bool_)
 
     def _noted_end(self, node: str, snapshot: str) -> int:
-        """Return the last log end of a replica that was observed after all sends had ended.
+        """Return a replica's last log end observed after all sends had ended; 0 if there is none.
 
         Observers record only changes, but the last observation repeats each log end.
         """
@@ -429,8 +429,9 @@ def once(
 def claimed_mark(group: Group, snapshot: str, node: str) -> int:
     """Return the high watermark that a replica claims, or -1.
 
-    For a scenario's step, both the broker and its file may claim one. The file is up to 5 s old.
-    After a truncation or a power loss, the high watermark in the file is too high.
+    In a step's snapshot, a broker and its checkpoint file may both claim one. Then the broker's
+    counts, because the file is up to 5 s old. After a truncation or a power loss, the high
+    watermark in the file is too high.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
@@ -440,7 +441,7 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
 
 
 def final_isr(group: Group) -> frozenset[str]:
-    """Return the nodes of the last known ISR, in the highest epoch.
+    """Return the nodes of the last ISR that is known for the highest leader epoch.
 
     ZooKeeper stores the ISR itself. Metadata shows the view of one broker; old brokers name no
     epoch.

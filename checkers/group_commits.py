@@ -1,16 +1,17 @@
-"""Compare a group's committed offset with the answers that its members got when they asked for it.
+"""Compare the committed offsets that members fetched with the offsets that their group committed.
 
 A group's committed offset is a register. Members write it, and read it when a partition is assigned
-to them. Requests overlap, get lost and are retried. So the possible answers lie between two bounds.
-Both bounds follow only from observations of clients.
+to them. Requests overlap, get lost and are retried. So several answers may be correct. They lie
+between two bounds, which follow only from observations of clients.
 
-- The lower bound needs a commit that was acknowledged before the question. The register may hold
-  the last such commit. It may also hold a commit that is not certainly older: one that overlapped
-  it, or one without an answer. A commit without an answer may still arrive while its process lives,
-  because the client retries. When the thread's next process has begun, the old process is dead. The
-  group then accepts nothing from it, because its generation or member epoch is over. A commit that
-  waited during a fault that held packets may have been sent twice. Its first copy may arrive after
-  the fault, because coordinators accept any commit of the current generation.
+- The lower bound needs a commit that was acknowledged before the fetch. The register may have the
+  last such commit. It may also have another commit that is not certainly older. Such a commit
+  overlapped the last one, or got no answer. A commit without an answer may still arrive while its
+  process runs, because the client retries. When the thread's next process has begun, the old
+  process is dead. The group then accepts no commit from the old process, because its generation or
+  member epoch is over. During a fault that delays packets, a client may send a commit twice. The
+  first copy may arrive after the fault, because coordinators accept any commit of the current
+  generation.
 - The upper bound is the highest offset that any member had tried to commit before the answer.
 """
 
@@ -45,7 +46,7 @@ _COPIES = "offsets.topic.replication.factor"
 _RETRIES_NS = NS_PER_S
 """The minimum time until a client retries: the shortest timeout that a swarm chooses."""
 _ON_ITS_WAY_NS = 5 * NS_PER_S
-"""The time that a copy of a request needs to arrive after a fault, besides TCP's own wait.
+"""The time that a delayed request needs to arrive after a fault, in addition to TCP's own wait.
 
 TCP's wait doubles with each retry, so it may last as long as the fault.
 """
@@ -53,18 +54,18 @@ TCP's wait doubles with each retry, so it may last as long as the fault.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to a member's question for its group's committed offset.
+    """The answer that a member got when it fetched its group's committed offset.
 
     Attributes:
         group_id: The group.
-        op_id, process: The op in which the member asked, and its process.
-        asked_ns, told_ns: The times of the question and of the answer.
-        offset: The answer; -1: nothing is committed.
-        committed_by: The op that committed the offset, by the commit's metadata; -1 if unknown.
+        op_id, process: The op that fetched the offset, and the process of the member.
+        asked_ns, told_ns: The times of the request and of the answer.
+        offset: The fetched offset; -1 if nothing is committed.
+        committed_by: The op that the commit's metadata names; -1 if unknown.
         least: The lowest correct answer; -1 if no commit was acknowledged before.
         most: The highest correct answer; -1 if no member had tried to commit.
-        last_op_id, last_ns: The last commit acknowledged before the question: its op, and the time
-            of its acknowledgement; -1 if there was none.
+        last_op_id, last_ns: The op of the last commit that was acknowledged before the request, and
+            the time of that acknowledgement; -1 if there was none.
         most_op_id: The op that tried to commit the highest offset.
     """
 
@@ -88,8 +89,8 @@ class _Commits:
 
     Attributes:
         sure: Whether each commit was acknowledged.
-        done_ns: When each commit was acknowledged, or its process was dead.
-        over_ns: After this time no copy of the commit can arrive.
+        done_ns: The time at which each commit was acknowledged, or its process was dead.
+        over_ns: The time after which no copy of each commit can arrive.
     """
 
     op_id: Ints
@@ -107,7 +108,7 @@ def group_id_of(plan: Plan, process: int) -> str | None:
 
 
 def answers(group: Group) -> list[Answer]:
-    """Return the answers that members got about a partition, in the order of the record."""
+    """Return the answers that members got when they fetched committed offsets of a partition."""
     return group.view(_worked_out)
 
 
@@ -168,7 +169,7 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
 
 
 def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
-    """Return, for each commit, until when a delayed first copy may arrive; -1: only one copy."""
+    """Return the time until which a delayed copy of each commit may arrive; -1 if it has none."""
     held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
@@ -180,7 +181,7 @@ def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
 
 
 def _dead_ns(group: Group, processes: Ints) -> Ints:
-    """Return, for each process, when the next process of its thread had begun."""
+    """Return, for each process, the time at which the next process of its thread had begun."""
     moves, step = group.table("assignments"), group.facts.plan.concurrency
     joins = select(moves, equal(moves, "kind", SUBSCRIBE))
     begun: dict[int, list[tuple[int, int]]] = {}
@@ -200,14 +201,14 @@ def _dead_ns(group: Group, processes: Ints) -> Ints:
 def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
     """Return the excuses for a forgotten committed offset, and the broken premises.
 
-    A group's commits are records of `__consumer_offsets`. An unclean election may lose its last
-    records, and a loss on the disks of all replicas may do so too. The group's partition of that
-    topic is not known here, so any partition that was hit may be the right one.
+    A group's commits are records of `__consumer_offsets`. An unclean election may lose the last
+    records of this topic. So may a disk loss on all replicas. It is not known here which partition
+    of the topic has the group's commits, so any partition that was hit may be the right one.
 
     Args:
         group: The partition of the committed offset.
-        known_ns: When the commit was acknowledged.
-        missed_ns: When the commit was missing.
+        known_ns: The time at which the commit was acknowledged.
+        missed_ns: The time at which the commit was missing.
     """
     facts = group.facts
     taken = _taken_by_disks(facts, known_ns)
@@ -227,7 +228,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
 
 
 def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return, by partition, the disk losses that may have removed a commit of a given time."""
+    """Return, for each partition, the disk losses that may have removed an earlier commit."""
     taken: dict[int, list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before

@@ -1,4 +1,4 @@
-"""Sentences that name the responsible broker, for checks of groups, transactions, liveness."""
+"""Name the responsible broker in sentences, for checks of groups, transactions and liveness."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -
         span: Begin and end, in nanoseconds since the run's start.
 
     Returns:
-        The leader epochs of the key's partition of that topic; empty if they are not recorded.
+        The leader epochs of the partition that belongs to the key. Empty if they are not recorded.
     """
     partition = partition_of(facts.reigns, topic, key)
     led = between(facts.reigns, (topic, partition), span) if key else ()
@@ -74,7 +74,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
 
 
 def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return another partition of the topic that grew meanwhile under the given leader.
+    """Return, for a report, another partition of the topic that grew under the given leader.
 
     Args:
         group: The partition that is excluded.
@@ -102,7 +102,7 @@ def followers_serve(group: Group) -> bool:
 
 
 def fetched_from(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
-    """Return the broker that answered fetches in a time span, as `served_by` does.
+    """Return the broker that answered fetches in a time span, in the form of `served_by`.
 
     The result is "" if followers may have answered.
     """
@@ -125,7 +125,7 @@ class Ends:
 
 
 def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
-    """Return how the transactions of the records at the given offsets end in a log."""
+    """Return, for the record at each given offset, the end of its transaction in a log."""
     nothing = np.full(len(offsets), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
         return Ends(producers=nothing, markers=nothing, hashes=nothing)
@@ -151,7 +151,7 @@ def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
 
 
 def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
-    """Return when an op began and ended, by its rows; -1 if not recorded."""
+    """Return the times at which an op began and ended; -1 if they are not recorded."""
     rows = select(group.table(table), equal(group.table(table), "op_id", op_id))
     begun, ended = (ints(rows, name) for name in ("invoke_ns", "complete_ns"))
     return int(begun.max(initial=-1)), int(ended.max(initial=-1))
@@ -161,8 +161,9 @@ def kept_open(group: Group, stable: int, marker: int) -> str:
     """Return the leader that kept a transaction open although its marker is committed; "" if none.
 
     Such a leader reported the last stable offset at least twice with a high watermark above the
-    marker. The reports come between the first and the last answer that names it as leader of its
-    epoch. One report is not enough, because the two offsets are asked for one after the other.
+    marker. These reports lie between the first and the last answer that names this broker as leader
+    of the epoch. One report is not enough, because a broker is asked for the two offsets one after
+    the other.
 
     Args:
         group: The partition.

@@ -1,10 +1,10 @@
-"""group-stuck: after all faults healed, a group got no record of a partition that took messages.
+"""group-stuck: after the last heal, a group got no record of a partition that accepted messages.
 
-Definition: after the last heal, a message to the partition was acknowledged. For longer than the
-plan's limit `[budgets] group_s` after both events, no member of the group got any record of the
-partition. A group that got some records and then no more also counts. Its period begins with the
-first message acknowledged after its last read, or with the last join of a member. The period ends
-when clients were stopped.
+Definition: after the last heal, a message to the partition was acknowledged. Then no member of the
+group got any record of the partition for longer than the plan's limit `[budgets] group_s`. A group
+that got some records and then no more also counts. In that case, the period begins at the first
+message that was acknowledged after the group's last read. If a member joined later, the period
+begins at the last join. The period ends when clients were stopped.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the
@@ -12,10 +12,10 @@ committed offset. So messages that arrive must reach the group. The run's member
 topics, poll all the time, and rejoin if they are removed. If a group reads nothing from a
 partition, no member has the partition, or the member's offset is wrong.
 
-What would not prove it: a partition that took no message is reported as `unavailable`. A stopped
+What would not prove it: a partition that accepted no message (`unavailable` reports it). A stopped
 machine does not count. An incomplete record of polls does not count either. If clients were stopped
-before the limit was over, the result is unknown. That is a gap if the group got nothing at all
-since the heal. Times count from the last heal until clients were stopped.
+before the limit was over, nothing is proved. If the group then also got nothing at all since the
+last heal, this is a gap. Times count from the last heal until clients were stopped.
 """
 
 from dataclasses import dataclass
@@ -47,9 +47,9 @@ class Stuck:
 
     Attributes:
         group_id: The group.
-        since_ns, until_ns: From the first message after the last heal, or after the group's last
-            read, until clients were stopped.
-        messages: The number of messages that the partition took in that period.
+        since_ns, until_ns: The period: from the first message after the last heal, or after the
+            group's last read, until clients were stopped.
+        messages: The number of messages that the partition accepted in that period.
         served: Whether the group got anything after the last heal.
     """
 
@@ -70,7 +70,7 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
-    """Return when each message to the partition after the last heal was acknowledged."""
+    """Return the times at which messages to the partition were acknowledged after the heal."""
     sends = group.table("sends")
     taken = select(sends, equal(sends, "acked", True) & _kept(group, sends))  # noqa: FBT003 - a value
     times = ints(taken, "complete_ns")
@@ -110,7 +110,7 @@ def _check(group: Group) -> Findings:
 
 
 def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, int]:
-    """Return when each group last got a record after the last heal."""
+    """Return, for each group, the time at which it last got a record after the last heal."""
     polls = group.table("polls")
     times = ints(polls, "complete_ns")
     read = equal(polls, "outcome", Outcome.OK.value) & (times >= calm_ns) & (times < until_ns)
@@ -255,7 +255,7 @@ def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tupl
     Args:
         group: The partition.
         name: The group's name.
-        last: The process that was last assigned the partition, and when; -1 if none was.
+        last: The process to which the partition was last assigned, and the time; -1 if none.
         until_ns: The end of the time to search.
     """
     process, at_ns = last
@@ -297,7 +297,7 @@ def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, s
 
 
 def _position(group: Group, process: int, at_ns: int) -> int:
-    """Return a member's next offset, by its assignment and its reads since then."""
+    """Return the next offset of a member, from its assignment and its later reads."""
     moves, polls = group.table("assignments"), group.table("polls")
     mine = equal(moves, "kind", DEALT) & equal(moves, "process", process)
     dealt = ints(select(moves, mine & (ints(moves, "time_ns") == at_ns)), "offset")
@@ -308,7 +308,7 @@ def _position(group: Group, process: int, at_ns: int) -> int:
 
 
 def _others(group: Group, name: str, position: int, span: tuple[int, int]) -> int:
-    """Count the records from an offset on that readers outside the group got in a period."""
+    """Count the records at or above an offset that readers outside the group got in a period."""
     polls, plan = group.table("polls"), group.facts.plan
     times, offsets = ints(polls, "complete_ns"), ints(polls, "offset")
     late = select(polls, (offsets >= position) & (times >= span[0]) & (times <= span[1]))
@@ -333,7 +333,7 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
-    """Return a clause if, from some time on, no commit of the group was answered; else ""."""
+    """Return a clause if the group's commits got no answer from some time on; else ""."""
     table, plan = group.table("commits"), group.facts.plan
     mine = np.array(
         [group_id_of(plan, each) == name for each in ints(table, "process").tolist()],
@@ -380,11 +380,11 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="groups and partitions where messages arrived",
     chapter=Chapter.LIVENESS,
-    looks_for="the partition accepted a message, and after that and the last heal no member of a"
+    looks_for="after the last heal, the partition accepted a message, and then no member of a"
     " group got any of its records for longer than `group_s`. Or a group that got some"
     " records got no more for that long, though more messages came. In that case the"
     " time starts at the first of these messages, or at the last join of a member. A"
-    " good sign: a record in an ok poll of any member",
+    " record in an ok poll of any member ends the period",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

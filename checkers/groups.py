@@ -26,7 +26,7 @@ from results.record.terms import QUORUM_TOPIC
 WHOLE_ROWS = 200_000
 """A table with at most this many rows is read for all places at once."""
 SHELVED_ROWS = 4_000_000
-"""If a place has more rows of a table than this, its columns are read on demand."""
+"""If a table has more rows of one place than this, the table's columns are read on demand."""
 
 
 class GroupReader(Protocol):
@@ -36,14 +36,14 @@ class GroupReader(Protocol):
         """Return the number of rows of each group. Rows of the run itself are under `RUN`.
 
         Raises:
-            DamagedError: A file differs from its written form.
+            DamagedError: A file is damaged.
         """
 
     def tables(self, place: Place) -> Tables:
         """Return the tables of one group. Tables without rows may be missing.
 
         Raises:
-            DamagedError: A file differs from its written form.
+            DamagedError: A file is damaged.
         """
 
 
@@ -125,7 +125,7 @@ def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
         shelf: The cache for columns of a group's big tables.
 
     Raises:
-        DamagedError: The file differs from its written form.
+        DamagedError: The file is damaged.
     """
     if file.rows_by_place().get(place, 0) <= SHELVED_ROWS:
         return file.read(place)
@@ -146,7 +146,7 @@ def is_judged(facts: RunFacts, place: Place) -> bool:
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:
-    """Yield the results of the given groups of a run; for a damaged group, the damaged tables."""
+    """Yield the results of the given groups of a run, or the damaged tables of a damaged group."""
     for place in places:
         try:
             tables = reader.tables(place)

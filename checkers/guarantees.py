@@ -34,7 +34,7 @@ def guarantees(facts: RunFacts) -> tuple[str, ...]:
 
 
 def promises(facts: RunFacts) -> Mapping[Promise, str]:
-    """Return the sentences of `guarantees`, by promise."""
+    """Return the sentence of `guarantees` for each promise."""
     made = {
         Promise.STORED: _acks(facts),
         **({} if _of_its_own(facts) else {Promise.LEADERS: _unclean(facts)}),

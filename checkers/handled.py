@@ -2,9 +2,10 @@
 
 A member of a pipeline's group reads records of an input and sends one value for each. In the same
 transaction, it commits the offsets after these records. A transaction certainly committed if its
-client got that answer, or if a read_committed reader got any of its records (`RunFacts.witnessed`).
-A transaction certainly did not commit if no commit was asked for. It also did not commit if all
-final reads of the outputs were complete and showed none of its records.
+client was told that the commit succeeded. It also certainly committed if a read_committed reader
+got any of its records (`RunFacts.witnessed`). A transaction certainly did not commit if its client
+never requested a commit. It also did not commit if all final reads of the outputs were complete and
+returned none of its records.
 """
 
 from dataclasses import dataclass
@@ -51,8 +52,8 @@ INPUTS = schema_of(
 )
 """The columns of the inputs: one row for each record and each op that handled it.
 
-If final reads show a record that no op handled, its `op_id` is -1. `excuse`: faults that may have
-lost records of the place.
+If final reads show a record that no op handled, its `op_id` is -1. The column `excuse` names the
+faults that may have lost records of the place.
 """
 EFFECTS = schema_of(
     op_id=pa.int64(),
@@ -76,7 +77,7 @@ COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Handled:
-    """Inputs and the ops that handled them, with rows by place, offset and op.
+    """Inputs and the ops that handled them, sorted by place, offset and op.
 
     Attributes:
         rows: Rows with the columns `INPUTS`, in that order.
@@ -105,7 +106,7 @@ class Handled:
         return ops
 
     def reach(self) -> Ints:
-        """Return, for each input, the highest offset that a committed op handled in its place."""
+        """Return, for each input, the highest offset of its place that a committed op handled."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         first = self.cuts[:-1]

@@ -5,16 +5,16 @@ high watermark. This state lasted longer than a transaction may be open (`Plan.h
 The limit is the transaction's timeout, plus the interval of the coordinator's checks, plus time to
 write the markers.
 
-Why it proves something: the last stable offset is the begin of the first open transaction. The
+Why it proves something: the last stable offset is the start of the first open transaction. The
 client ends the transaction, or the coordinator aborts it after the timeout (KIP-98). A transaction
 that stays open blocks every read_committed reader of the partition. Only an operator can then end
 it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
 
-What would not prove it: an open transaction that is too young at the last observation is a gap. A
-partition that has not recovered does not count. In a compacted topic, a leader that was out of sync
-for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the anomaly is
-not trusted. The anomaly is allowed if a marker, or the coordinator's own log, may have been lost.
-The loss may come from an unclean election, or from the disks of all replicas.
+What would not prove it: an open transaction that is too young at the last observation. This is a
+gap. A partition that has not recovered does not count. In a compacted topic, a leader that was out
+of sync for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the
+anomaly is not trusted. The anomaly is allowed if a marker, or the coordinator's own log, may have
+been lost. An unclean election, or a disk loss on all replicas, may have lost it.
 """
 
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ _ALL_ENDED = (
     " abort could not be detected"
 )
 _COPIES = "transaction.state.log.replication.factor"
-"""The setting for the replication of the coordinators' log; default: three, or all nodes."""
+"""The setting for the replication factor of the coordinators' log. Default: three, or all nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,9 @@ class Stuck:
     """A last stable offset that did not move until the last observation.
 
     Attributes:
-        stable, mark: The last reported last stable offset and high watermark.
-        since_ns, seen_ns: The first and the last time of that last stable offset.
+        stable, mark: The last stable offset and the high watermark in the last report.
+        since_ns, seen_ns: The first and the last time at which this last stable offset was
+            reported.
     """
 
     stable: int
@@ -256,11 +257,11 @@ class _Opened:
     """The open transaction, from the view of its client.
 
     Attributes:
-        name: A phrase for reports, `op 120 (base-txn-0), `; empty if no client of this run has it.
+        name: A phrase for reports, `op 120 (base-txn-0), `; empty if no client of this run sent it.
         transactional_id: The transactional id, empty if unknown.
-        ended: A phrase on the client's knowledge of the transaction's end.
+        ended: A phrase that says what the client knows about the transaction's end.
         sent_ns: The earliest time of its sends; -1: unknown.
-        since_ns: The time since which its coordinator had to end it; -1: unknown.
+        since_ns: The time from which on its coordinator had to end it; -1: unknown.
     """
 
     name: str = ""
@@ -322,8 +323,8 @@ CHECKER = Checker(
     compares="transactions that wrote to a partition whose end was observed",
     chapter=Chapter.LIVENESS,
     looks_for="the last leader's last stable offset stays below its high watermark for longer"
-    " than a transaction may be open. That limit is its timeout, the coordinator's"
-    " interval, and ten seconds for the markers",
+    " than a transaction may be open. That limit is the sum of the transaction's timeout, the"
+    " interval of the coordinator's checks, and ten seconds for the markers",
     waits=Waits.BUDGET,
     excuses=TAKES_RECORDS,
 )

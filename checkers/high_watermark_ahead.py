@@ -9,13 +9,13 @@ was committed then. That leader and all later leaders have these records, and an
 (KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read records that may
 disappear. It also announces its high watermark when it becomes the leader.
 
-What would not prove it: a replaced leader of an earlier epoch may not know about its replacement,
-and its high watermark is low. No answer names the epoch of a high watermark. But in KRaft, a broker
-knows an epoch before its replicas follow that leader. So the epoch is at most the one in the
-broker's next metadata answer, within the same process. If that answer is missing, or with
-ZooKeeper, only the last epoch of the run is late enough. A follower that lags has a low high
-watermark, never a high one. The anomaly is allowed after an unclean election, and after a disk loss
-of all replicas.
+What would not prove it: a leader that was replaced may not know this, and its high watermark is
+low. So a high watermark is compared only with leaders of the same or a later epoch. No answer of a
+broker names the epoch of its high watermark. But in KRaft, a broker knows an epoch before its
+replicas follow the new leader. So that epoch is at most the epoch in the next metadata answer of
+the same broker process. If that answer is missing, or with ZooKeeper, only leaders of the run's
+last epoch count. A follower that lags has a low high watermark, never a high one. The anomaly is
+allowed after an unclean election, and after a disk loss on all replicas.
 """
 
 from dataclasses import dataclass
@@ -73,10 +73,10 @@ class Ahead:
 
     Attributes:
         node: The replica's node.
-        mark, told_ns: The high watermark, and when it was reported; -1: in its files after the
-            stop.
+        mark, told_ns: The high watermark, and the time of the report. The time is -1 if the high
+            watermark comes from files after the stop.
         later: The lower value that a leader reported later.
-        count: How often the replica reported too high a high watermark.
+        count: The number of reports in which the replica's high watermark was too high.
     """
 
     node: str
@@ -151,7 +151,7 @@ def _of_node(
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
-    """Count the compared checkpoints of stopped brokers, and find the too high ones."""
+    """Count the compared checkpoints of stopped brokers, and find those that are too high."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
     log, proving = group.final_log, group.facts.proving_nodes
@@ -283,7 +283,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
     told_at = number_in(found, "told_ns")
     low, later = number_in(found, "later_high_watermark"), number_in(found, "later_by")
     epoch = number_in(found, "later_epoch")
-    # A record that was committed before an epoch is not of that epoch.
+    # Records that were committed before an epoch have lower epochs.
     earlier = told_at < first_told_ns(group, epoch)
     kept = holders(group, low, mark, epoch - earlier) if low >= 0 else ()
     if f"n{later}" in kept:
@@ -329,11 +329,11 @@ def _by_file(group: Group, node: str, end: int) -> str:
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
-    """Return a replica's log end at the report of a high watermark; time -1: after the stop.
+    """Return a replica's log end at the time of its report; a time of -1 means after the stop.
 
-    A broker is asked for the log end first. So a log end below the high watermark may have grown
-    before the high watermark was read. The next observation shows whether it did. If the log may
-    have been truncated in between, the result is -1.
+    A broker is asked for its log end first, and then for its high watermark. So the log may have
+    grown in between. The next observation shows whether it did. If the log may have been truncated
+    before that observation, the result is -1.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)

@@ -1,11 +1,11 @@
 """high-watermark-regression: the high watermark that leaders announced decreased.
 
-Definition: for epochs e <= e', a leader's answer to ListOffsets(latest, read_uncommitted) in e is
-greater than an answer in e'. If e = e', the first answer ended before the second request. Replicas
-are never compared with each other. The partition's end in the final reads also counts as an answer
-of the last epoch. It counts only if the run had recovered and all clients had stopped sending. With
-transactions, that end is the last stable offset, which may be below the high watermark. But it must
-be above each record that a read_committed reader got before.
+Definition: leaders answered ListOffsets(latest, read_uncommitted) in epochs e <= e', and the answer
+in e is the greater one. If e = e', the first answer arrived before the second request was sent.
+Replicas are never compared with each other. The partition's end in the final reads also counts as
+an answer of the last epoch. It counts only if the run had recovered and all clients had stopped
+sending. With transactions, that end is the last stable offset, which may be below the high
+watermark. But it must be above each record that a read_committed reader got before.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
 its epoch. A later leader has all records that earlier leaders committed, and does not answer before
@@ -75,7 +75,7 @@ class Regression:
 
     Attributes:
         earlier, later: The two answers with the greatest difference.
-        answers: The number of too low answers in the epoch of the later answer.
+        answers: The number of answers in the later answer's epoch that are too low.
     """
 
     earlier: "Announcement | Reading"
@@ -89,7 +89,7 @@ class Target:
 
     Attributes:
         high_watermark: That end.
-        epoch: A number above all epochs that were reported before.
+        epoch: A number that is higher than all reported epochs.
     """
 
     high_watermark: int
@@ -113,7 +113,7 @@ class Reading:
         offset: The record's offset.
         op_id: The op id of the poll.
         epoch: The record's leader epoch, -1 if unknown.
-        observed_ns: When the poll ended.
+        observed_ns: The time at which the poll ended.
     """
 
     offset: int
@@ -183,7 +183,7 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
 
 
 def _ends(group: Group) -> Ints:
-    """Return the ends of final reads, if they must include all committed records."""
+    """Return the end offsets of the final reads if these must include all committed records."""
     reads = group.table("final_reads")
     if not group.facts.recovered:
         return np.empty(0, dtype=np.int64)
@@ -324,7 +324,7 @@ def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
 
 
 def _own_ns(group: Group, epoch: int) -> int:
-    """Return when a record of an epoch was first acknowledged with acks=all; -1: never."""
+    """Return the time of an epoch's first acknowledgement with acks=all; -1 if there is none."""
     log, sends = group.final_log, group.table("sends")
     if log is None:
         return NONE
@@ -335,7 +335,7 @@ def _own_ns(group: Group, epoch: int) -> int:
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
-    """Return whether, between two answers, their leaders may have lost records below an offset."""
+    """Return whether two leaders may have lost records below an offset between their answers."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
     until_ns = until_ns if until_ns >= 0 else NEVER_NS
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}
@@ -395,8 +395,8 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="announced high watermarks that follow another one",
     chapter=Chapter.REPLICAS,
-    looks_for="each announced high watermark, compared with the highest of earlier epochs, and"
-    " with the highest that was already known in its own epoch when it was requested."
+    looks_for="each announced high watermark, compared with the highest one of earlier epochs,"
+    " and with the highest one that was announced in the same epoch before the request."
     " The end that the final reads got after the recovery, compared with the highest"
     " high watermark of all. With transactions, that end is compared with the highest"
     " record that read_committed readers got before",

@@ -5,15 +5,15 @@ epochs announced. The start offset is the smallest one in records, and in checkp
 stop.
 
 Why it proves something: a leader announces a high watermark when every in-sync replica holds all
-records below it. Only such a replica may become the leader. A leader's epoch starts at the end of
-its log at its election. So a start below an announced high watermark shows a leader that lacked
-committed records, even if no client read them.
+records below it. Only an in-sync replica may become the leader. A leader's epoch starts at the
+offset where its log ended when it was elected. So a start below an announced high watermark shows a
+leader that lacked committed records, even if no client read them.
 
 What would not prove it: an old leader may not know that it was replaced, and may go on answering.
 But its high watermark cannot pass the new leader's start. The checkpoint of a killed broker does
 not count. If the log's beginning was deleted, the known start may be too high. Then the check may
-miss an anomaly, but reports none wrongly. The anomaly is allowed after an unclean election, and
-after a power loss of all replicas.
+miss an anomaly, but it never reports a false one. The anomaly is allowed after an unclean election,
+and after a power loss of all replicas.
 """
 
 from dataclasses import dataclass
@@ -173,7 +173,7 @@ def _goes_back(group: Group, found: Anomaly) -> str:
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
-    """Explain which brokers had held the missing records, and what the leader did with its copy."""
+    """Say which brokers had the missing records, and what happened to the leader's own copy."""
     mark, epoch = number_in(found, "announced_high_watermark"), number_in(found, "epoch")
     since_ns, first_ns = number_in(found, "announced_observed_ns"), told_ns(group, epoch)
     told, looks = list[str](), looks_at(group, node)
@@ -215,7 +215,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
-    """Return clauses: logs with the missing records, and logs that only reached their offsets."""
+    """Name the logs that had the missing records, and the logs that only reached their offsets."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
     for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
@@ -230,10 +230,10 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
 def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
     """Return whether a log that reached the announced high watermark had the announced records.
 
-    A former leader, or its follower, may have its own records at the log's end until it follows the
-    later leader. A broker that follows knows the later epoch, and has truncated these records. The
-    broker's line on the truncation has no time. But if the log grows while its broker knows the
-    epoch, it copies that leader's records.
+    A former leader, or its follower, may have other records at the log's end until it follows the
+    later leader. A broker that follows the later leader knows the later epoch, and has truncated
+    these other records. The line about the truncation in its log file has no time. But if a log
+    grows while its broker knows the epoch, the broker is copying that leader's records.
     """
     epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
     if any(

@@ -10,8 +10,8 @@ the leader. The two majorities share a voter. The leader's first record begins i
 of its log. Raft calls this rule leader completeness.
 
 What would not prove it: an old leader that was cut off may go on reporting its high watermark. That
-high watermark cannot grow any more. If the log begins behind a snapshot, the known start may be too
-high. Then the check may miss an anomaly, but reports none wrongly.
+high watermark cannot grow any more. If the log begins after a snapshot, the known start may be too
+high. Then the check may miss an anomaly, but it never reports a false one.
 """
 
 from dataclasses import dataclass

@@ -7,8 +7,8 @@ versions, and clients saw both.
 
 What would not prove it: two replicas that differ at an offset that no client read or wrote
 (`log-divergence` may report them). With acks 0 or 1, an acknowledged record may be truncated, and
-another record may get its offset. That is allowed between an acknowledgement and a poll, at
-truncated offsets.
+another record may get its offset. At truncated offsets, such a difference between an
+acknowledgement and a poll is allowed.
 """
 
 from dataclasses import replace
@@ -135,7 +135,7 @@ def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
 
 
 def _sent_ns(group: Group, values: Ints) -> Ints:
-    """Return when each value was sent; -1 if no client sent it."""
+    """Return the time at which each value was sent; -1 if no client sent it."""
     sends = group.table("sends")
     begun = np.append(ints(sends, "invoke_ns"), NONE)
     return np.asarray(begun[first_match(values, ints(sends, "value"))], dtype=np.int64)
@@ -198,7 +198,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _cause(group: Group, acks: pa.Table) -> str:
-    """Explain why an acknowledged value is missing from the last leader's log, if only one is."""
+    """Explain the loss if exactly one acknowledged value is missing from the last leader's log."""
     log = group.final_log
     if log is None or not log.whole or not read_whole(group, log.node):
         return ""

@@ -4,9 +4,8 @@ A unit is a writer's streams or a node's files.
 
 Both engines call this module, in this process or in Spark's tasks. Live streams have separate rows
 for invocations and completions. This module joins these rows, closes open ops with `info`, and
-copies each op's columns to its sends and polls. A stream without an end mark, or one that cannot be
-read, is reported as a `Problem` and never raises an error. A broken record must lead to the verdict
-unknown.
+copies each op's columns to its sends and polls. If a stream has no end mark or cannot be read, this
+module reports a `Problem` and raises no error. A broken record must lead to the verdict unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,12 +45,12 @@ from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""Tables that parts write for `left_out`: assigning ops, and partitions that ops sent to."""
+"""Tables that parts write for `left_out`: ops that assign, and the partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
-"""The bits for a writer's successive op ids.
+"""The number of bits for the range of a writer's op ids.
 
-Together with the bits of a mop they fit an integer.
+These bits and the bits of a mop fit into one integer.
 """
 _COPIES = "replica_records"
 _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
@@ -116,10 +115,10 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: The snapshot of a node's files: `FINAL`, `CRASH`, or a step's name. Empty for a
             writer's streams.
-        sees: The kinds of observation that the system provides. Only these files of a node are
-            read.
-        old: Whether the run's messages are from before `results.record.contents`. Then it is
-            unknown whether copies are intact.
+        sees: The kinds of observation that the system provides. Only a node's files for these
+            observations are read.
+        old: Whether the run is older than `results.record.contents`. Then it is unknown whether
+            the copies of messages are intact.
         part: The part to read; None: the whole unit.
     """
 
@@ -167,7 +166,7 @@ def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
 
 
 def step_units(run_id: str, snapshots: Path) -> list[Unit]:
-    """Return a unit for each node's files that a scenario's step copied."""
+    """Return a unit for each node whose files a scenario's step copied, for all steps."""
     steps = sorted(path for path in snapshots.iterdir()) if snapshots.is_dir() else []
     return [unit for step in steps for unit in node_units(run_id, step, step.name)]
 
@@ -175,8 +174,8 @@ def step_units(run_id: str, snapshots: Path) -> list[Unit]:
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
     """Return the complete tables of a unit, and the problems in reading it.
 
-    The tables of a single part lack the partitions that assignments leave out, because that needs
-    all parts. `ASSIGNS` and `TOUCHES` have the data for that.
+    The tables of a part do not show which partitions an assignment leaves out, because all parts
+    are needed for that. `ASSIGNS` and `TOUCHES` have the data to find these partitions later.
     """
     problems: list[Problem] = []
     try:
@@ -346,7 +345,7 @@ def _node_tables(unit: Unit, read_node: NodeReader, problems: list[Problem]) -> 
 
 
 def with_run(name: str, table: pa.Table, run_id: str) -> pa.Table:
-    """Add `run_id`, and return the table's columns in order, with their types and coded strings."""
+    """Return rows with all columns of their table, in order, with `run_id` and coded strings."""
     schema = TABLES[name]
     columns = [
         coded(repeat(run_id, table.num_rows))
@@ -422,7 +421,7 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
         ops = ops.append_column(name, rows_at(done, name, at))
     answered_by = np.zeros(len(done_ids), dtype=np.bool_)
     answered_by[at[at >= 0]] = True
-    strays = select(done, ~answered_by)  # Completions without an op, or second ones.
+    strays = select(done, ~answered_by)  # Completions without an op, or second ones of an op.
     if strays.num_rows:
         absent = [name for name in ops.column_names if name not in strays.column_names]
         for name in absent:

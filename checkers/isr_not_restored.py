@@ -1,13 +1,13 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
-Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
-of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper if it keeps
-the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any broker's
-metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
+Definition: within `[budgets] isr_s` after the last heal, no reported ISR had all members that the
+plan asks for. The last report in the highest leader epoch counts. The source is ZooKeeper if it
+keeps the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any
+broker's metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
 
-Why it proves something: with every broker back and no fault in force, followers must catch up. A
-replica that stays out means fewer copies than the plan asks for. The next fault may then make the
-partition unavailable.
+Why it proves something: if every broker is back and no fault is in force, followers must catch up.
+If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
+then make the partition unavailable.
 
 What would not prove it: a broker's outdated metadata does not count, because only the last report
 in the highest epoch counts. A broker that is cut off from the controllers may still report the
@@ -65,12 +65,13 @@ class Shrunk:
     """An ISR that was not full in time.
 
     Attributes:
-        full_ns: When the ISR was full again, -1 if it never was.
-        seen_ns: When the ISR was last reported within the limit.
-        since_ns: The first time from which only that ISR was reported.
+        full_ns: The time at which the ISR was full again; -1 if it never was.
+        seen_ns: The time of the last report within the limit.
+        since_ns: The time from which on all reports had the same ISR as that report.
         looked_ns: The time of the last report of any ISR.
         isr: The broker ids in the last report within the limit.
-        by: The broker that gave that report, and the one of the full ISR; empty: several brokers.
+        by: The broker that gave that report and the report of the full ISR. Empty if it was not the
+            same broker.
     """
 
     full_ns: int
@@ -86,7 +87,7 @@ def _sizes(told: pa.Table) -> Ints:
 
 
 def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
-    """Return a mask of the reports with a full ISR, from the last one before the last heal on."""
+    """Return a mask of reports with a full ISR, starting at the last report before the heal."""
     times = ints(told, "observed_ns")
     standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
     return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
@@ -129,7 +130,7 @@ def _check(group: Group) -> Findings:
 
 
 def _begin(told: pa.Table, last: int) -> int:
-    """Return the first row of the unbroken series of reports with the ISR of a given row."""
+    """Return the first row of the series of reports with equal ISRs that ends with a given row."""
     isrs = [sorted(each or ()) for each in told["isr"].slice(0, last + 1).to_pylist()]
     others = [at for at, isr in enumerate(isrs) if isr != isrs[last]]
     return others[-1] + 1 if others else 0
@@ -218,7 +219,7 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
 
 
 def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Return whether a replica outside the ISR had caught up with its leader."""
+    """Return a clause that says whether a replica outside the ISR had caught up with its leader."""
     from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
     until_ns = full_ns if full_ns >= 0 else NEVER_NS
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
@@ -255,15 +256,15 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 
 
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
-    """Return the offset that a leader's log had reached by a time, and stayed at or above later.
+    """Return an offset that a leader's log had reached by a time, and did not fall below later.
 
-    The log also has all records acknowledged since the last heal. A log that does not grow has no
-    rows.
+    Records that were acknowledged since the last heal also count, because no rows are recorded for
+    a log that does not grow.
 
     Args:
         group: The partition.
         leader: The leader's node.
-        times: The last heal, the time to check, and until when the log must not have become
+        times: The last heal, the time to check, and the time until which the log did not become
             shorter.
     """
     from_ns, by_ns, until_ns = times
@@ -317,7 +318,7 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
 
 
 def _why_remade(group: Group, found: Anomaly) -> str:
-    """Explain a small ISR of a recreated topic by the log ends after the brokers had stopped.
+    """Explain a small ISR of a recreated topic, from the log ends after the brokers had stopped.
 
     The run has no earlier observations of such a topic's logs.
     """
@@ -361,8 +362,8 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="partitions whose ISR was full, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="the ISR does not have all replicas within `isr_s`. The last ISR counts that"
-    " ZooKeeper or metadata reported in the highest leader epoch",
+    looks_for="the ISR does not have all replicas within `isr_s`. Only the last ISR that"
+    " ZooKeeper or metadata reported in the highest leader epoch counts",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -81,15 +81,15 @@ class _Weights:
     facts: RunFacts
 
     def of(self, name: str, excuses: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-        """Return the reason why an anomaly is allowed; otherwise the premises that it lacks."""
+        """Return the reason that allows an anomaly; otherwise None and the broken premises."""
         why = allowed(name, excuses, self.judge, facts=self.facts)
         return why, doubts(name, excuses, self.judge) if why is None else ()
 
     def only_strict(self, name: str, excuses: Sequence[str]) -> str:
-        """Return the reason for which the contract allows an anomaly, if the strict judge does not.
+        """Return why the contract allows an anomaly that the strict judge does not allow; else "".
 
-        Otherwise return "". The strict judge asks for more than Kafka promises. The report must not
-        present its rule as Kafka's promise.
+        The strict judge asks for more than Kafka promises. The report must not present the rule of
+        this judge as a promise of Kafka.
         """
         if self.judge is not Judge.STRICT or allowed(name, excuses, self.judge) is not None:
             return ""
@@ -330,7 +330,7 @@ def _unchecked(
     """Return a sentence for each check that should apply but compared nothing in some partition.
 
     A check that gives a reason is left out, because its anomaly cannot occur in every run. A check
-    that found an anomaly without a row is also left out, such as a final read that was never made.
+    that found an anomaly without a comparison is also left out. Example: a missing final read.
     """
     if _cut_before_clients(facts):
         return []

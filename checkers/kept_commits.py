@@ -1,8 +1,8 @@
 """Find acknowledged commits that are in no broker's log of `__consumer_offsets` after the stop.
 
-Every commit of a member names its op in the metadata, and its record keeps that name. A log without
-gaps from offset 0 on was never compacted. So every record that was appended and not truncated is
-still in the log.
+A member writes the id of its op into the metadata of each commit, and the commit's record contains
+this metadata. A log without gaps from offset 0 on was never compacted. So every record that was
+appended and not truncated is still in the log.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Gone:
         op_id, process: The op that committed the offset, and its process.
         offset: The committed offset.
         asked_ns, acknowledged_ns: The times of the request and of the acknowledgement.
-        looked_on: The nodes with a searched log.
+        looked_on: The nodes whose logs were searched.
     """
 
     group_id: str
@@ -44,7 +44,7 @@ class Gone:
 
 
 def looked_for(group: Group) -> tuple[int, list[Gone]]:
-    """Search logs for acknowledged commits: return the number searched for, and the missing ones.
+    """Search the logs for acknowledged commits; return their number and the missing commits.
 
     No commit is searched for if a log may have been compacted, or if no log has commits of the
     partition.

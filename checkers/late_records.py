@@ -1,16 +1,18 @@
-"""Find records that lie behind the end of their own transaction.
+"""Find records that were appended after the end of their own transaction.
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. A marker right before the record is a sign of this. That marker is
-of the record's producer and epoch, and ends nothing. So no record of the producer lies between the
-marker and the producer's previous marker.
+the producer's next transaction. A sign of this is the producer's last marker before the record. The
+marker has the record's producer epoch, but ends no other record. So the producer has no record
+between this marker and its previous marker.
 
-The sign proves nothing: the marker may have ended an earlier transaction that wrote nothing. There
-is a proof in two cases. Another record of the same transaction lies before the marker. Or no
-earlier transaction can have ended there, because none sent anything to the partition, and the
-producer's next transaction follows the record without a further marker. A producer begins a
-transaction only after the markers of the one before.
+This sign is no proof, because the marker may have ended an earlier transaction that wrote nothing.
+There is a proof in two cases:
+
+- Another record of the same transaction is before the marker.
+- No earlier transaction can have ended there, because none sent anything to the partition. And the
+  producer's next transaction follows the record without a further marker. A producer begins a
+  transaction only after the markers of its previous transaction.
 """
 
 import numpy as np
@@ -44,7 +46,7 @@ def marker_before(log: ReplicaLog, at: int) -> str:
 
 
 def late_end(group: Group, log: ReplicaLog, at: int) -> str:
-    """Return where a record's own transaction ended before the record; empty if nothing shows it.
+    """Return proof that a record's own transaction ended before the record; "" if there is none.
 
     Args:
         group: The partition.
@@ -100,12 +102,12 @@ def _next_begins(group: Group, log: ReplicaLog, at: int) -> int:
 
 
 def _follows(group: Group, previous: int, txn: int) -> bool:
-    """Return whether a transaction is the first one that sent to the partition after another.
+    """Return whether one transaction directly follows another in a producer's sends.
 
     Args:
         group: The partition.
-        previous: The earlier transaction; -1: there is none.
-        txn: The transaction.
+        previous: The earlier transaction. -1 if there is none.
+        txn: The later transaction.
     """
     sends = group.table("sends")
     name = texts(select(sends, ints(sends, "txn_id") == txn), "transactional_id")[0]

@@ -29,7 +29,7 @@ from results.record.whole import written_whole
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
 Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
-"""The lowest and the highest keys of rows. Perhaps only the first key columns are known."""
+"""The lowest and the highest key of some rows. A key may lack its last columns."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 _TOGETHER_ROWS = 1 << 19
@@ -39,7 +39,7 @@ GROUP_ROWS = 1 << 20
 
 
 class DamagedError(Exception):
-    """An error: tables of a run differ from their written form.
+    """An error: some tables of a run are damaged.
 
     Attributes:
         names: The names of the damaged tables.
@@ -76,7 +76,7 @@ def write_table(path: Path, name: str, parts: Iterable[pa.Table]) -> None:
             compression="zstd",
             compression_level=1,
             use_dictionary=strings,  # type: ignore[arg-type]  # The stubs lack lists.
-            # Offsets, values and times grow slowly: this halves the total time of plain numbers.
+            # Offsets, values and times grow slowly, so this takes half the time of plain numbers.
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
             # With checksums, a flipped bit is detected as damage.
             write_page_checksum=True,
@@ -161,7 +161,7 @@ class TableFile:
         return int(self._file.metadata.num_rows)
 
     def has(self, name: str) -> bool:
-        """Return whether a column may hold values other than null, by row group statistics."""
+        """Return whether a column may have values other than null, as row group statistics show."""
         metadata = self._file.metadata
         if name not in metadata.schema.names:
             return False
@@ -215,10 +215,10 @@ class TableFile:
 
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:
-        """The place of each row group, None if it holds several places, or rows without a place.
+        """The place of each row group; None for several places, or for rows without a place.
 
         Raises:
-            DamagedError: The file's footer differs from its written form.
+            DamagedError: The file's footer is damaged.
         """
         try:
             metadata = self._file.metadata
@@ -241,7 +241,7 @@ class TableFile:
         """Return the number of rows of each place.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         if self.mixed:
             return {place: rows.num_rows for place, rows in split(self.read_columns(PLACE))}
@@ -259,7 +259,7 @@ class TableFile:
             place: The place. It may be given only if the file is not mixed.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         if place is None:
             return self.read_columns(TABLES[self.name].names)
@@ -279,7 +279,7 @@ class TableFile:
             shelf: The cache for columns.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         named = dict(zip(PLACE, place, strict=True))
@@ -295,7 +295,7 @@ class TableFile:
         """Return the named columns of all rows, with their pages checked.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         return self._read(range(len(self.row_groups)), names)
 
@@ -303,18 +303,18 @@ class TableFile:
         """Yield the named columns of all rows, one row group at a time, with their pages checked.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         for number in range(len(self.row_groups)):
             yield self._read([number], names)
 
     def rows_of(self, place: Place | None) -> pa.Table:
-        """Return the row groups of a place.
+        """Return the rows in the row groups of a place.
 
-        For None, return row groups with several places or none.
+        If the place is None, return the row groups that have several places, or rows without one.
 
         Raises:
-            DamagedError: The file differs from its written form.
+            DamagedError: The file is damaged.
         """
         at = [at for at, of in enumerate(self.row_groups) if of == place]
         return self._read(at, TABLES[self.name].names)

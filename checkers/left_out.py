@@ -1,4 +1,4 @@
-"""Rows of kind `left-out`: partitions that a process's next assignment no longer names.
+"""Add `left-out` rows for partitions that a process's next assignment does not name any more.
 
 The assignments table has a row for each partition that an assignment names. The checks of a
 partition see only the rows of that partition. So they cannot see that a process was assigned other
@@ -53,7 +53,7 @@ def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
     assigned = order.keys(ints(assigns, "process"), ints(assigns, "op_id"))
     by_process = np.argsort(assigned, kind="stable")
     follows = np.searchsorted(assigned[by_process], keys, side="right")
-    # No later assignment can leave out a partition after a process's last assignment.
+    # After the last assignment, no later one can leave out a partition.
     followed = np.flatnonzero(follows < len(assigned))
     after = by_process[follows[followed]]
     same = order.begin(assigned[after]) == order.begin(keys[followed])
@@ -73,8 +73,8 @@ def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
         sends: The sends of these operations.
 
     Returns:
-        The ops that assign partitions. One send for each process and partition between two
-        assignments.
+        Two tables. The first has the ops that assign partitions. The second has, between two
+        assignments, one send for each process and partition.
     """
     assigns = select(ops.select(_ASSIGN), equal(ops, "f", F.ASSIGN.value))
     touches = _first_of_each(sends)

@@ -14,7 +14,7 @@ What would not prove it:
 
 - Different bytes of a batch (compression, CRC of another producer id) with equal records.
 - A follower's records above its high watermark, because the follower will truncate them.
-- No known high watermark on one of the two sides. Such a pair is not checked.
+- A pair of replicas if the high watermark of one of them is unknown. Such a pair is not checked.
 - A log that could not be read to its recorded end.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
@@ -25,19 +25,19 @@ The steps of a scenario copy the files of live brokers. A step asks the brokers 
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
 cause no false alarm:
 
-- Records below a replica's own high watermark are committed and never change. So two copies taken
-  after the high watermarks agree below both.
+- Records below a replica's own high watermark are committed and never change. So two copies that
+  were taken after both brokers had reported their high watermarks agree below both.
 - A copy that ends below a high watermark is compared up to its own end.
 - For a dead or paused broker, the high watermark comes from its checkpoint file, which lags behind.
 
-Only an unclean election changes committed records. Its excuse ends when the replica returns to the
-ISR. A copy may be older than that return, because the ISR is asked for later. So the excuse ends
-only if the same offsets already differed in the previous step, and both replicas were in the ISR at
-the end of both steps.
+Only an unclean election changes committed records. The excuse for this ends when the replica
+returns to the ISR. A copy may be older than that return, because a step asks for the ISR after it
+has copied the files. So the excuse ends only under two conditions. One of the offsets already
+differed in the previous step. And both replicas were in the ISR at the end of both steps.
 
-Several snapshots may show one divergence. A divergence counts once for two replicas and a place:
-snapshots with a common differing offset are one anomaly. The report uses the snapshot that weighs
-most. The anomaly is allowed only if every snapshot's finding is allowed.
+Several snapshots may show the same divergence. If two replicas differ at the same offset in several
+snapshots, this counts as one anomaly. The report uses the snapshot that weighs most. The anomaly is
+allowed only if every snapshot's finding is allowed.
 """
 
 import re
@@ -86,7 +86,8 @@ class Pair:
 
     Attributes:
         low, high: The compared offsets, from the larger log start to the bound (exclusive).
-        in_isr: Whether the bound applies because both replicas are in the ISR after recovery.
+        in_isr: Whether both replicas are in the ISR after recovery. Then the bound is the end of
+            the shorter log.
         bound_is: A description of the bound, for the report.
     """
 
@@ -219,7 +220,7 @@ def divergences(
 
 
 def _joined(looks: list[Look]) -> list[list[Look]]:
-    """Group findings of one divergence: the same two replicas, with at least one common offset.
+    """Group the findings of each divergence: those of the same two replicas with a common offset.
 
     Findings with different broken premises (a log that could not be read) stay in separate groups.
     Otherwise an untrusted finding would weaken a trusted one.

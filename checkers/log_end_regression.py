@@ -1,8 +1,7 @@
 """log-end-regression: a replica's log ended below a high watermark that its own broker reported.
 
-Definition: a broker reports a log end of its replica that is lower than a high watermark which it
-reported earlier for this replica. The log end may also come from the replica's files after the
-stop.
+Definition: a broker reports a high watermark for its replica, and later a log end below it. The
+log end may also come from the replica's files after the stop.
 
 Why it proves something: a replica's high watermark is never above the end of its own log. Records
 below the high watermark are committed, so no later leader makes the replica drop them. The replica
@@ -11,7 +10,8 @@ replica could be elected leader without these records, and acknowledged messages
 
 What would not prove it:
 
-- A log end that was asked for before the high watermark. One answer contains both.
+- A log end and a high watermark in the same answer, because a broker is asked for its log end
+  first.
 - A replica that was moved away and recreated. A reassignment, or an answer in between that has no
   such replica, shows this.
 - A disk that lost power or was emptied.
@@ -75,7 +75,7 @@ def _in_order(looks: pa.Table) -> pa.Table:
 def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
     """Yield each log end that is below an earlier high watermark of the same replica.
 
-    After such a fall, high watermarks from before it no longer count.
+    After such a log end, earlier high watermarks no longer count.
     """
     columns = ("log_end_offset", "high_watermark", "observed_ns")
     highest, told_ns = NONE, NONE
@@ -211,9 +211,9 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
     """Return the unclean leader for which a replica truncated its log, as a phrase for the report.
 
-    The leader's epoch must begin at the truncation offset. When the broker reported its high
-    watermark, it still named older epochs, so the truncation came later. The phrase is "" if there
-    is no such leader.
+    The leader's epoch must begin at the truncation offset. The broker must have named only older
+    epochs when it reported its high watermark, so that the truncation came later. The phrase is ""
+    if there is no such leader.
     """
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "observed_ns") <= since_ns)
@@ -248,9 +248,9 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="log ends reported after a high watermark of the same replica",
     chapter=Chapter.REPLICAS,
-    looks_for="each end of its log that a broker reported, compared with the highest high"
-    " watermark that it had reported before. Not after a reassignment, and not in"
-    " scenarios, where each step copies the files",
+    looks_for="each log end that a broker reported for its replica, compared with the highest"
+    " high watermark that this broker had reported before. Not after a reassignment, and not"
+    " in scenarios, where each step copies the files",
     meanwhile=Proof.OBSERVED,
     excuses=TAKES_RECORDS,
 )

@@ -8,8 +8,8 @@ start. Without them, an acknowledged record stays. If every replica drops its be
 differ and no reader skips records. Then the log start is the only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
-retention at its own time, so its start may be above the leader's. A disk fault excuses nothing: a
-replica that lost its log begins again at the leader's log start, and that is 0.
+retention at its own time, so its start may be above the leader's. A disk fault does not allow the
+anomaly: a replica that lost its log begins again at the leader's log start, which is 0.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,10 @@ class Moved:
     Attributes:
         node: The node that holds the log.
         start: The highest log start that was observed.
-        first_ns: When a start above 0 was first reported, or -1 if only files show it.
-        snapshot: The snapshot or step that showed it first. Empty for an answer during the run.
-        times: The number of answers and file copies that show it.
+        first_ns: The time at which a start above 0 was first reported; -1 if only files show it.
+        snapshot: The snapshot or step that first showed such a start. Empty if an answer during
+            the run did.
+        times: The number of answers and file copies that show such a start.
     """
 
     node: str
@@ -146,7 +147,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def who_moved_first(group: Group, offset: int) -> str:
     """Return a sentence about the replica whose log start was first seen above an offset.
 
-    The sentence is "" if no answer shows it.
+    The sentence is "" if no answer shows such a log start.
     """
     above = [each for each in _moved(group) if each.start > offset and each.first_ns >= 0]
     if not above:
@@ -174,7 +175,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
-    """Return the nodes with an observed log start of 0 at or after a time, and none above 0."""
+    """Return the nodes that were observed at or after a time, but never with a start above 0."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))
@@ -182,7 +183,7 @@ def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
 
 
 def _last_at_zero(group: Group, node: str) -> int:
-    """Return when a replica's log start was last seen at 0, or -1 if never."""
+    """Return the last time at which a replica's log start was seen at 0; -1 if there is none."""
     rows = group.table("replica_states")
     here = equal(rows, "node", node) & (ints(rows, "log_start_offset") == 0)
     return int(ints(select(rows, here), "observed_ns").max(initial=NONE))

@@ -2,9 +2,9 @@
 
 Definition: a certainly committed value is lost in any of three cases:
 
-1. The leader's final log does not contain it.
-2. A complete final read went past its known offset and did not return it.
-3. Replica logs cannot be read, and a complete final read did not return it, at whatever offset.
+1. The leader's final log does not contain the value.
+2. A complete final read went past the value's known offset without returning the value.
+3. Replica logs cannot be read, and a complete final read did not return the value at any offset.
 
 Why it proves something: with acks=all, the acknowledgement means that every in-sync replica has the
 record. A log only grows, so after recovery the leader's log must hold the record. The second case
@@ -21,12 +21,12 @@ What would not prove it:
   is reported as untrusted.
 - A run that died before its replicas recovered and stopped.
 
-With acks=1 only the leader stored the record at the acknowledgement. Its loss is allowed where a
-fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if every replica
-lost the record with its power or its disk.
+With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
+is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
+a power loss or a disk fault took the record from every replica.
 
-Readers that skip the offset of a lost record are reported with the lost write. They are a
-consequence of it.
+Reads that skip the offset of a lost record are a consequence of the loss. So they are reported with
+the lost write, and not as an anomaly of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -264,7 +264,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Return a sentence about reads that skipped the lost record, which is not an extra anomaly."""
+    """Return a sentence about reads that skipped the lost record; they are no extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
@@ -310,7 +310,7 @@ def _check(group: Group) -> Findings:
 
 
 def _compared(group: Group) -> Mask:
-    """Return a mask of the committed sends to search in the leader's log or in a final read."""
+    """Return a mask of the committed sends to search for in the leader's log or the final reads."""
     offsets = ints(group.committed, "offset")
     if group.final_log is not None:
         return retained(offsets, group.log_start) & kept(group)

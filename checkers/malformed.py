@@ -1,7 +1,8 @@
-"""malformed-history: entries of the run's record contradict each other. This anomaly is Logquake's.
+"""malformed-history: entries of the run's record contradict each other, by a bug of Logquake.
 
-Definition: an op_id or a sent value occurs twice. Two ops of one process are open at once. An op
-follows the process's `info`. A completion is before its invocation, or has none.
+Definition: an op_id or a sent value occurs twice. Two ops of one process are open at once. A
+process has another op after an op with the outcome `info`. A completion is earlier than its
+invocation, or has no invocation.
 
 Why it proves something: it proves a bug of Logquake, not of the brokers. Checkers rely on two
 rules: a process does one thing at a time, and values are unique. If a rule is broken, the workload
@@ -90,7 +91,7 @@ def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _seen_before(flags: Mask, process: Ints) -> Mask:
-    """Return a mask of rows with an earlier flagged row of their process; rows are by process."""
+    """Return a mask of rows that follow a flagged row of their process; rows are by process."""
     before: Ints = np.cumsum(flags) - flags
     starts = np.searchsorted(process, process, side="left")
     return np.asarray(before > before[starts], dtype=np.bool_)
@@ -173,9 +174,9 @@ OPS_CHECKER = Checker(
     scope=Scope.RUN,
     compares="operations",
     chapter=Chapter.HARNESS,
-    looks_for="a repeated op id; two open ops in one process; an op of a process after its"
-    " `info`; an op that ends before it begins, or that never begins; a value that was"
-    " sent twice",
+    looks_for="a repeated op id; two open ops in one process; an op of a process after an op"
+    " with the outcome `info`; an op that ends before it begins, or that never begins; a value"
+    " that was sent twice",
 )
 VALUES_CHECKER = Checker(
     name=NAME,
@@ -187,7 +188,7 @@ VALUES_CHECKER = Checker(
     premises=(),
     compares="sends",
     chapter=Chapter.HARNESS,
-    looks_for="a repeated op id; two open ops in one process; an op of a process after its"
-    " `info`; an op that ends before it begins, or that never begins; a value that was"
-    " sent twice",
+    looks_for="a repeated op id; two open ops in one process; an op of a process after an op"
+    " with the outcome `info`; an op that ends before it begins, or that never begins; a value"
+    " that was sent twice",
 )

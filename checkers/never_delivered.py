@@ -12,12 +12,13 @@ ends when the record is accepted, rejected, or given up after a maximum number o
 What would not prove it:
 
 - A group that had not finished at the end. This is a gap.
-- A record beyond the end that final reads had to reach. The group's lag was asked up to there.
+- A record beyond the end that final reads had to reach. The group's lag was queried only up to
+  this end.
 - A record that may have reached the delivery limit. A client can acquire a record and lose it
   before a poll returns it.
 
 The check computes an upper bound on such acquisitions, and skips records that may have reached the
-limit. The bound counts these, from the send of the record on:
+limit. From the send of the record on, the bound counts:
 
 - two for each member that joined, because it also left;
 - one for each member at each fault that ended;
@@ -26,17 +27,17 @@ limit. The bound counts these, from the send of the record on:
 - one for each `hold_s` of time;
 - one for each member at the end.
 
-The bound also covers faults that drop or hold packets repeatedly (links that stall or flap). Such a
-fault ends no connection by itself. A member without an answer closes its connection after 10
-seconds. Its session and its lock expire after 6 seconds. `hold_s` is the smallest of these times. A
-connection that is not yet set up has acquired nothing. Such a fault may replace the leader more
-often, and each new leader begins an epoch. A record has one holder, so an epoch costs one
-acquisition. An old leader that continues adds none, because the share coordinator refuses its
-state.
+The bound also covers faults that drop or delay packets repeatedly (links that stall or flap). Such
+a fault ends no connection by itself. A member without an answer closes its connection after 10
+seconds. The member's session and its lock expire after 6 seconds. `hold_s` is the smallest of these
+times. A connection that is still being set up has acquired no record. Such a fault may cause more
+leader changes, and each new leader begins an epoch. Only one member can hold a record at a time, so
+an epoch costs one acquisition. An old leader that continues adds none, because the share
+coordinator refuses its state.
 
-If no member received one of the skipped records, the verdict is unknown. The anomaly is allowed if
-an unclean election may have lost the group's state. It is also allowed if the disks of every
-replica may have lost that state.
+If the check skipped a record that no member received, the verdict is unknown. The anomaly is
+allowed if an unclean election may have lost the group's state. It is also allowed if the disks of
+every replica may have lost that state.
 """
 
 import numpy as np
@@ -109,7 +110,7 @@ def _check(group: Group) -> Findings:
 
 
 def _asked(group: Group) -> pa.Table:
-    """Return the records of final reads below the end up to which the group's lag was asked."""
+    """Return the records of final reads below the end up to which the group's lag was queried."""
     kept, reads = group.final_polls, group.table("final_reads")
     return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
 

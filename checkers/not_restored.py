@@ -1,4 +1,4 @@
-"""host-not-restored: a host differs from its state before the run. This anomaly is Logquake's own.
+"""host-not-restored: a host differs from its state before the run, by a bug of Logquake.
 
 Definition: Logquake compares each host before its set-up and after its clean-up. The comparison
 covers everything that carries the run's mark, name or label: processes, firewall tables,
@@ -23,12 +23,12 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "host-not-restored"
 _REMEDIES = (("the nft table ", "nft delete table ip"), ("the link ", "ip link delete"))
-"""Prefixes of leftovers in the audit, and the command that removes each."""
+"""Prefixes of leftovers in the audit, each with the command that removes such a leftover."""
 _REMOVED, _CHANGED = (
     ("existed before", "was there before"),
     ("was different before", "was otherwise before"),
 )
-"""How the audit's phrases begin (`cluster.hosts.audit`); the second ones are of older records."""
+"""The beginnings of the audit's phrases (`cluster.hosts.audit`): in new and in older records."""
 _NEVER = (
     "the run was ended from outside before its hosts were compared with their earlier state"
     " (`logquake heal` undoes changes that the run may have left)"

@@ -169,8 +169,8 @@ CHECKER = Checker(
     chapter=Chapter.ORDER,
     of_histories=True,
     looks_for="acknowledged sends whose op ended strictly before another op began, by the single"
-    " clock of the run's record. The witness is the send that ended last, if possible"
-    " one that no excuse allows",
+    " clock of the run's record. The report names the earlier send that ended last, if"
+    " possible a send that no excuse allows",
     meanwhile=Proof.TOLD,
     excuses=TAKES_ACKNOWLEDGED | {Excuse.SEQUENCE},
 )

@@ -20,13 +20,13 @@ What would not prove it:
   producer.
 - Offsets that could not be read.
 
-A replica may keep records that it should have truncated, and then append its leader's records. Its
-sequence numbers come from two histories, which no leader stored in this order. So a copy does not
-count if another copy has other records before the later record. Exception: the copy of the leader
-that wrote the later record counts, unless a disk fault hit it since. Where such copies must agree,
-`log-divergence` reports the difference. Before Kafka 2.0, followers could keep such records
-(KIP-101, KIP-279). If all remaining copies hold offsets that a leader wrote again in the same
-epoch, the anomaly is excused (`checkers/reused_epochs.py`).
+A replica may keep records that it should have truncated, and then append its leader's records. Then
+its sequence numbers come from two histories, and no leader stored them in this order. So a copy
+does not count if another copy has different records before the later record. Exception: the copy of
+the leader that wrote the later record counts, unless a disk fault hit this leader since. Where such
+copies must agree, `log-divergence` reports the difference. Before Kafka 2.0, followers could keep
+such records (KIP-101, KIP-279). If a leader may have written some of the offsets twice in one
+epoch, the anomaly is allowed (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -123,7 +123,7 @@ def _jumps(log: ReplicaLog, one: Ints, two: Ints) -> Iterator[tuple[int, ...]]:
 
 
 def _of_two_histories(group: Group, jump: Jump) -> bool:
-    """Return whether another replica's copy has other records before the later record."""
+    """Return whether another replica's copy has different records before the later record."""
     logs = group.logs[FINAL]
     leader = leader_of(group, jump.leader_epoch)
     if leader in jump.nodes and not _was_copied_back(group, leader, jump.offset):
@@ -142,7 +142,7 @@ def _of_two_histories(group: Group, jump: Jump) -> bool:
 
 
 def _was_copied_back(group: Group, node: str, offset: int) -> bool:
-    """Return whether a disk fault may have removed an offset, which the node then fetched again."""
+    """Return whether a node may have fetched an offset again after a disk fault had removed it."""
     return any(
         node in each.nodes
         and each.concerns(group.topic, group.partition)
@@ -254,8 +254,8 @@ CHECKER = Checker(
     promise=Promise.ONCE,
     compares="neighbouring records of idempotent producers",
     chapter=Chapter.REPLICAS,
-    looks_for="the sequence numbers of an idempotent producer along each final log: each is one"
-    " more than the one before it in the same producer epoch",
+    looks_for="the sequence numbers of an idempotent producer along each final log: each must be"
+    " one more than the previous one in the same producer epoch",
     waits=Waits.STOPPED,
     excuses=frozenset({Excuse.REUSED}),
     follows={"duplicate": "a retry that was stored twice has the same sequence number twice"},

@@ -27,8 +27,8 @@ def pack_streams(paths: RunPaths) -> None:
     """Compress the live streams of a finished run, if its tables are complete.
 
     A truncated stream stays unchanged. If the disk has no room for a compressed stream, the stream
-    stays unchanged, too. If another check works on the run, all streams stay, because packing
-    changes the byte positions in a stream.
+    stays unchanged, too. If another check is reading the run, all streams stay unchanged, because
+    packing changes the byte positions in a stream.
 
     Args:
         paths: The run. No process writes to it any more.

@@ -1,12 +1,12 @@
 """phantom: a reader received a value that no client of this run sent to the partition.
 
-Definition: a value was read that was not sent, or that was sent only to another partition. If a
-stream of the run's record is incomplete, a recorded send may be missing. Then a value counts only
-if it is also in no reservation.
+Definition: a reader got a value that was not sent, or that was sent only to another partition. If a
+stream of the run's record is incomplete, the row of a send may be missing. Then a value counts only
+if it is also outside of all reserved ranges of values.
 
-Why it proves something: a worker reserves values on disk before it uses them, and records each send
-before it makes it. A value names its partition. So some component between writer and reader
-invented or moved an unknown value.
+Why it proves something: a worker reserves values on disk before it uses them. It also records each
+send before the client sends the message. A value names its partition. So if the value is unknown,
+some component between writer and reader invented or moved it.
 
 What would not prove it:
 
@@ -53,7 +53,7 @@ def sent_here(group: Group, values: Ints) -> Mask:
 
 
 def _number(group: Group) -> int:
-    """Return the number at the beginning of a partition's values, or `NONE` if it is unknown."""
+    """Return the partition's number, with which its values begin, or `NONE` if it is unknown."""
     return group.facts.numbers.get((group.topic, group.partition), NONE)
 
 
@@ -181,7 +181,7 @@ CHECKER = Checker(
     compares="polled records, searched for among the sent messages",
     chapter=Chapter.CLIENTS,
     looks_for="a value that was read although no client sent it, or that belongs to another"
-    " partition; also a record that is not of this run. If a stream is cut off, the"
-    " value is also outside of all ranges that workers had reserved",
+    " partition; also a record that is not of this run. If a stream is cut off, a value"
+    " counts only if it is outside of all ranges that workers had reserved",
     waits="a late reader may get a value that has left the window",
 )

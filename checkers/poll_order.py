@@ -1,10 +1,10 @@
 """poll-skip, nonmonotonic-poll: a reader skipped committed records, or went back.
 
 Definition: a reader's position is the last record of its previous ok poll, or the offset at which
-the partition was assigned to its process. `poll-skip`: the first record of its next ok poll leaves
-out a committed record. `nonmonotonic-poll`: the offset of that first record is not higher.
-`int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies between neighbouring records of
-one op, with all polls of the op joined.
+the partition was assigned to its process. `poll-skip`: a committed record lies between the position
+and the first record of the next ok poll. `nonmonotonic-poll`: the offset of that first record is
+not higher than the position. `int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies
+between neighbouring records of one op, with all polls of the op joined.
 
 Why it proves something: a consumer reads a partition's log from its position on, in the order of
 offsets, without gaps. Records below the last stable offset are final.
@@ -14,13 +14,13 @@ Records that retention removed, or that the cleaner may have removed (`cleaned.p
 that names another offset, or no offset, which means the beginning. A seek, an assignment without
 the partition, or a new process.
 
-After a rebalance, a member starts where its group committed. The check uses the committed offset
-that the member was given. `commit-lost` and `commit-ahead` check that offset. If it is unknown, the
-anomaly is allowed. A member that goes back is also allowed if an unclean election or a disk fault
-removed the last record that it had read. It is allowed, too, if its position was beyond the end of
-the remaining log. Its client then continues at the current begin or end of the log.
+After a rebalance, a member starts at its group's committed offset. The check uses the offset that
+the member got. `commit-lost` and `commit-ahead` check that offset. If it is unknown, the anomaly is
+allowed. A member may also go back if an unclean election or a disk fault removed the last record
+that it had read. It may also go back if its position was beyond the end of the remaining log,
+because its client then continues at the current start or end of the log.
 
-If a reader skips only lost records, `lost-write` reports it instead.
+If a reader skips only lost records, `lost-write` reports the loss instead.
 """
 
 from collections.abc import Callable
@@ -122,7 +122,7 @@ def _kept(group: Group) -> VersionOrder:
 
 
 def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tuple[Ints, Ints]:
-    """Return the committed offsets and values between two offsets that retention kept."""
+    """Return offsets and values of committed records between two offsets that retention kept."""
     ends = np.searchsorted(order.offsets, [max(after + 1, group.log_start), offset]).tolist()
     return order.offsets[slice(*ends)], order.values[slice(*ends)]
 
@@ -177,7 +177,7 @@ def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
-    """Return, by kind of loss, a mask of the steps whose earlier record was lost on all disks."""
+    """Return, for each excuse, a mask of the steps whose earlier record was lost on all disks."""
     read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1: appended value
     return taken_by_disks(group, steps.after, read_ns[steps.since])
 
@@ -199,15 +199,15 @@ def _rest_on_others(facts: RunFacts) -> set[str]:
     """Return the anomalies that need more rows than those of the reader's own ops.
 
     If an assignment is missing from the run's record, the reader's move looks like a skip. If the
-    sends of an aborted transaction are missing, a reader that skipped its records seems to skip
-    committed ones.
+    sends of an aborted transaction are missing, a reader that skipped the aborted records seems to
+    skip committed records.
     """
     return {SKIP, NONMONOTONIC} | ({INT_SKIP} if facts.plan.transactional else set())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Story:
-    """Describes anomalies in the steps of a reader from one record to the next.
+    """Describes the anomalies in a reader's steps from one record to the next.
 
     Attributes:
         order: The committed records that may have been skipped. None where a reader went back.
@@ -308,7 +308,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _unmoved(found: Anomaly) -> str:
-    """Return a phrase: no seek or assignment lay between two polls; "" within one op."""
+    """Return a phrase that no seek or assignment was between two polls; "" within one op."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
     return "; no seek or assignment happened in between" * between
 
@@ -376,7 +376,7 @@ def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
 
 
 def _is_member(group: Group, found: Anomaly) -> bool:
-    """Return whether a reader is a group member: its client resets its position by itself."""
+    """Return whether a reader is a group member, whose client resets the position by itself."""
     moves = group.table("assignments")
     mine = select(moves, ints(moves, "process") == number_in(found, "process"))
     return bool(equal(mine, "kind", SUBSCRIBE, *REBALANCES).any())

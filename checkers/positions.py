@@ -82,7 +82,7 @@ class _Visits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Moves:
-    """Rows of `assignments` by process and op, after one empty entry that precedes all rows."""
+    """Rows of `assignments`, sorted by process and op, after one empty entry at the start."""
 
     key: Ints
     start: Ints
@@ -104,7 +104,7 @@ class OpOrder:
         return at + first_match(op_id, self._ops)
 
     def begin(self, keys: Ints) -> Ints:
-        """Return the number at which the ops of each op's process begin."""
+        """Return, for each op, the number at which the ops of its process begin."""
         return keys - keys % (len(self._ops) + 1)
 
 
@@ -130,8 +130,8 @@ def poll_steps(group: Group) -> Steps:
     before = _previous(visits, np.ones(len(visits.key), dtype=np.bool_), order)
     placing = _moves(select(moves, _placing(moves)), order)
     since = np.where(before >= 0, visits.key[before], order.begin(visits.key))
-    # An assignment inside an op that polled (as after an abort) comes after the op's reads. One by
-    # a rebalance may come before them, so it counts only for readers without a record in that op.
+    # An assignment inside an op that polled (as after an abort) comes after the op's reads. But a
+    # rebalance may come before them. So it counts only if the reader got no record in that op.
     move = np.searchsorted(placing.key, visits.key, side="left") - 1
     behind = np.where(before >= 0, placing.key[move] > since, placing.key[move] >= since)
     dealt = placing.dealt[move] & behind

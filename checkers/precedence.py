@@ -91,7 +91,7 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
     count = len(graph.ops)
     if not count:
         return np.zeros(0, dtype=np.int64)
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - runs without it are many
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - most runs need no graph
 
     matrix, _ = _matrix(graph, tuple(orders))
     _, found = connected_components(matrix, directed=True, connection="strong")
@@ -100,7 +100,7 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
 
 
 def entangled(graph: Precedence) -> Mask:
-    """Return a mask of the ops that may be in a cycle, with any orders. Usually there are few.
+    """Return a mask of the ops that may be in a cycle with any of the orders: usually few ops.
 
     The function sorts the ops by their end times, or by their start times if they have no end. In
     that sequence both orders lead forward, and nearly all dependencies do too. A cycle needs an

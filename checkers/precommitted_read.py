@@ -3,8 +3,7 @@
 Definition: a read_committed transaction read a value that it sent itself.
 
 Why it proves something: Kafka hides the records of a transaction from every read_committed reader
-until the commit. The commit is the last step of an op. This is also true for the producer's own
-consumer.
+until the commit, even from a consumer of the same client. The commit is the last step of an op.
 
 What would not prove it: a read_uncommitted reader, or a read of the value by a later op.
 """
@@ -39,7 +38,7 @@ def _precommitted(group: Group) -> list[_Read]:
 
 
 def _read_on(group: Group) -> int:
-    """Return the number of sends that their op followed with a read of the partition."""
+    """Return the number of sends after which the same op read from the partition."""
     sends, polls = group.table("sends"), group.table("polls")
     told = select(polls, equal(polls, "isolation", READ_COMMITTED))
     ops, places = ints(told, "op_id"), ints(told, "mop")

@@ -51,7 +51,7 @@ class Premise(StrEnum):
 
 
 class Excuse(StrEnum):
-    """Reasons to allow an anomaly, because the plan permits it. The contract lists them."""
+    """Reasons why the plan, or one of its faults, permits an anomaly. The contract lists them."""
 
     ALWAYS = "always"
     ACKS = "acks-0-1"
@@ -97,12 +97,12 @@ class Chapter(StrEnum):
 
 
 class Proof(StrEnum):
-    """Why an anomaly found before the run's end will still hold at the end."""
+    """Why an anomaly that was found during the run will still be true at the run's end."""
 
     TOLD = "told"
-    """The anomaly follows from acknowledgements, reads and answers. Logs only show excuses."""
+    """The anomaly follows from acknowledgements, reads and answers. Logs only give excuses."""
     OBSERVED = "observed"
-    """The anomaly follows only from answers to observers. Logs only show excuses."""
+    """The anomaly follows only from answers to observers. Logs only give excuses."""
     COPIED = "copied"
     """The anomaly follows from replicas' logs, and a copy of these logs is kept."""
     GONE = "gone"
@@ -137,7 +137,7 @@ DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.LAST_COPIES: Premise.KEPT_COPIES,
 }
 """Possible losses by disk faults that the run's record cannot confirm. They do not allow an
-anomaly. They make it untrusted by the given premise."""
+anomaly. But they break the given premise, so the anomaly is not trusted."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
 """The excuses (reasons to allow) of an anomaly, and its broken premises."""
@@ -148,14 +148,14 @@ class Findings:
     """The result of one call of a checker.
 
     Attributes:
-        rows: The number of comparisons that could have failed. With 0, the checker could not find
-            an anomaly in any case.
+        rows: The number of comparisons that could have failed. If it is 0, the checker could not
+            find any anomaly.
         anomalies: The described anomalies by offset, at most `MAX_DESCRIBED`.
-        beyond: The number of further anomalies, by their labels.
+        beyond: The number of further anomalies for each combination of labels.
         gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
-        unshown: Sentences about anomalies that this run could not show, with the reason, although
-            the run is sound. Example: "no send failed, so an aborted read could not be detected".
-            If `rows` is 0 and `unshown` is empty, the best possible verdict is unknown.
+        unshown: Sentences that say why this run could not show an anomaly, although the run is
+            sound. Example: "no send failed, so an aborted read could not be detected". If `rows` is
+            0 and `unshown` is empty, the best possible verdict is unknown.
     """
 
     rows: int
@@ -199,20 +199,22 @@ class Checker:
         scope: The kind of group that one call receives.
         sees: The kinds of observation that the check needs, besides the clients' observations.
         applies: Whether a run's plan can produce input for the check.
-        promise: The guarantee that the anomaly breaks. None if it breaks none of the system's.
-        compares: A plural noun phrase for the report: the name of its `rows`.
-        during: The phase of the run that its comparisons cover.
-        words: Texts about the anomaly for reports. None: the texts of the contract's check with
-            this name.
-        told_as: Returns other texts if all given examples need them. None: `words` fit.
-        why: Returns the reason of an anomaly that has no cause yet, as `Anomaly.reason`. It uses
-            the rows of `tables`, and names the facts that the run's record lacks. A `Proved` reason
-            becomes the anomaly's cause.
+        promise: The guarantee that the anomaly breaks. None if it breaks no guarantee of the
+            system under test.
+        compares: A plural noun phrase for the report, which says what `rows` counts.
+        during: The phase of the run that the check's comparisons cover.
+        words: Texts about the anomaly for reports. If None, the texts of the contract's check with
+            this name are used.
+        told_as: A function that returns other texts if all given examples need them. It returns
+            None if `words` fit.
+        why: A function that returns the reason of an anomaly without a cause (`Anomaly.reason`).
+            It uses the rows of `tables`, and names the facts that the run's record lacks. A
+            `Proved` reason becomes the anomaly's cause.
         chapter: The table of `docs/checkers.md` that lists the check. None: it is a Jepsen check.
         looks_for: A description for that table: the anomaly, or the data that is compared.
         excuses: The excuses that may allow its anomalies.
         always_allowed: Whether no system promises to avoid this anomaly.
-        meanwhile: Why its finding before the run's end still holds at the end. None: the check
+        meanwhile: Why a finding during the run is still true at the run's end. None: the check
             waits for the end.
         waits: The reason why the check waits for the end.
         follows: Other anomalies that may cause this one, each with the reason. Reasons that are in
@@ -244,7 +246,7 @@ class Checker:
     of_histories: bool = False
 
     def fits(self, facts: RunFacts) -> bool:
-        """Return whether the run's plan and its visible system give this check its input."""
+        """Return whether the run's plan and observations can give this check its input."""
         return self.sees <= facts.declared.sees and self.applies(facts)
 
 

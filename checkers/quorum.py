@@ -16,7 +16,7 @@ from checkers.reigns import UNENDED_NS, commits
 from results.record.terms import Source
 
 Marks = Mapping[str, int]
-"""By node name: the offset below which the node's log was known to be committed."""
+"""For each node: the offset below which its log was known to be committed."""
 
 Committed = tuple[int, int, int]
 """A high watermark and two times (see `QuorumFacts.commits`)."""
@@ -41,16 +41,16 @@ class QuorumFacts:
     below the smaller of the two offsets, and must never change again there.
 
     Attributes:
-        marks: By node: the highest such committed offset in the run.
-        step_marks: By scenario step: the value of `marks` from reports before the step began. The
+        marks: For each node: the highest such committed offset in the run.
+        step_marks: For each scenario step: `marks` from the reports before the step began. The
             step's file copies are younger than these reports.
-        announced: By epoch: the highest high watermark that was reported.
-        leaders: By epoch: every node that some node named as the quorum's leader.
+        announced: For each epoch: the highest high watermark that was reported.
+        leaders: For each epoch: every node that some node named as the quorum's leader.
         votes: The recorded votes, as (epoch, node, candidate).
-        commits: For each reported high watermark, ascending: the high watermark, a time before
-            which the entry just below it was not committed, and a time by which it was. The last
-            entry's offset is beyond all.
-        disputed: By offset: the fields in which copies of that record differ.
+        commits: For each reported high watermark, ascending: the high watermark, and two times. The
+            entry just below the high watermark was committed between these times. The last high
+            watermark is higher than all offsets.
+        disputed: For each offset: the fields in which copies of that record differ.
     """
 
     marks: Marks = field(default_factory=dict)

@@ -27,7 +27,7 @@ def _polls_by_offset(group: Group) -> Ints:
 
 
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return the ops that received one of the values at an offset, with their end times."""
+    """Return, for each op that received one of the values at an offset, the end time of the op."""
     polls = group.table("polls")
     rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
@@ -44,8 +44,8 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
         values: The values of the records.
 
     Returns:
-        The pairs of a record's index and an op that received it, each pair once, as two columns.
-        The end time of each op.
+        Two columns with the pairs (index of a record, op that received the record), each pair once.
+        Then the end time of each op.
     """
     polls, order = group.table("polls"), group.view(_polls_by_offset)
     at = ints(polls, "offset")
@@ -81,15 +81,15 @@ def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what:
 def left_out_aborted(group: Group, op_id: int) -> tuple[int, int] | None:
     """Return a read that left out an aborted record, as (op, offset of the record).
 
-    Such a read proves that the client fetched with read_committed, because only then a client drops
-    aborted records. The given op is tried before other ops of its process.
+    Such a read proves that the client fetched with read_committed, because a client drops aborted
+    records only in this mode. The function tries the given op first, then other ops of its process.
 
     Args:
         group: The partition.
         op_id: The op of a read.
 
     Returns:
-        None if no read shows it.
+        The op and the offset. None if no read left out an aborted record.
     """
     polls, log = group.table("polls"), group.final_log
     ops, process = ints(polls, "op_id"), ints(polls, "process")

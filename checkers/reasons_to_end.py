@@ -1,6 +1,6 @@
 """Decide whether a fault of the run explains that a server process ended or hung.
 
-`broker_ended` lists which ends each fault explains, and why.
+The module `broker_ended` lists, for each fault, the ends that the fault explains, and why.
 """
 
 import re
@@ -45,16 +45,16 @@ _SHUTTING_OUT = (
 )  # fmt: skip
 """Faults that may keep a broker from its controllers, because these are down or unreachable."""
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
-"""Resource faults that make a controller answer late or not, so a broker cannot reach it."""
+"""Resource faults. A hit controller answers late or never, so a broker cannot reach it."""
 _STALLS = "stall"
-"""The fault family that makes a controller answer late through stalling links. Each request and
-each response may take one stall, and a broker's start has many requests."""
+"""The fault family whose stalling links delay the answers of a controller. Each request and each
+response may wait for one stall, and a starting broker sends many requests."""
 _REGISTERS_NS = 5 * NS_PER_S
-"""A starting broker may wait for so long already when a fault begins to keep it away."""
+"""The maximum time that a starting broker has already waited when a fault begins."""
 _SEEN_LATE_NS = 2 * FOUND_LATE_NS
-"""How long after its last log line a broker is seen to have ended: it exits, and is found late."""
+"""The maximum time from a broker's last log line until Logquake notices that the broker ended."""
 _TIME = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
-"""The begin of a log line: the broker's own time."""
+"""Matches the time at the beginning of a log line, by the broker's own clock."""
 _FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _GIVING_UP = re.compile(
     r"unable to register with the controller quorum|Timed out while waiting for"
@@ -64,14 +64,14 @@ _GIVING_UP = re.compile(
 """Log lines of Kafka when a starting broker gives up waiting. Sources: BrokerLifecycleManager,
 FutureUtils.waitWithLogging, ZooKeeperClient, and ZkClient up to 1.0."""
 _START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
-"""The log line of a broker with ZooKeeper for any failed start. Runs of older Logquake versions
+"""The log line that a broker with ZooKeeper writes after any failed start. Runs of older versions
 have no other line about a broker that gave up."""
 _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
 """Matches a log line that reports an error, but no line of a stack trace."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
 """The log line of Kafka's LogManager before it halts the broker."""
 STARVING = frozenset({HANDLES, MEMORY})
-"""Faults of a resource that may end a broker."""
+"""Resource faults that may end a broker."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 
 
@@ -112,8 +112,8 @@ class _Fault:
         family: The fault's family in the plan.
         nodes: The targets.
         of_keeper: Whether the fault hits ZooKeeper.
-        asked_ns, confirmed_ns, healed_ns: Times of these three steps. -1 if the step did not
-            happen.
+        asked_ns, confirmed_ns, healed_ns: When the fault was requested, confirmed and healed. -1 if
+            the step did not happen.
         healing_ns: When the heal began. -1 if unknown.
         spec, effect, heal: The JSON objects in the row.
     """
@@ -149,10 +149,10 @@ class _Fault:
         return "incarnations" not in self.spec
 
     def lives_since(self, end: End) -> int | None:
-        """Return how many restarts lie between the incarnation the fault hit and the ended one.
+        """Return the number of restarts from the incarnation that the fault hit to the ended one.
 
         0 means that the fault hit the ended incarnation itself. None if it is unknown which
-        incarnation the fault hit. Runs of older versions have the incarnations in the effect.
+        incarnation the fault hit. In runs of older versions, the effect names the incarnations.
         """
         told = self.spec.get("incarnations") or self.effect.get("incarnations")
         hit = told.get(end.node) if isinstance(told, dict) else None
@@ -241,8 +241,8 @@ def _gives_reason(fault: _Fault, node: str) -> bool:
 
     - A write stored its first half and reported this. write(2) allows this, and the caller
       continues with the rest.
-    - No request of the broker met the fault before its heal. Older rows record this only up to the
-      confirmation, for brokers that had ended by then.
+    - The fault affected no request of the broker before the fault's heal. In older rows, the count
+      stops at the confirmation, and exists only for brokers that had ended by then.
     - Logquake looked for the effect and did not find it.
     """
     effect, heal = fault.effect, fault.heal
@@ -260,8 +260,8 @@ def _gives_reason(fault: _Fault, node: str) -> bool:
 def _starved(fault: _Fault, end: End) -> bool:
     """Return whether a fault that limited a resource of the node is the reason for the end.
 
-    The next incarnation has its old limits again. A lack of file handles need not be confirmed if
-    the broker itself logged it: the broker may have halted between two probes.
+    The next incarnation has normal limits again. A fault that takes file handles need not be
+    confirmed if the broker itself logged the lack. The broker may have halted between two probes.
     """
     if fault.lives_since(end) != 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
         return False
@@ -272,15 +272,15 @@ def _starved(fault: _Fault, end: End) -> bool:
 
 
 def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
-    """Return whether a broker's last log lines show that it ended for lack of a file handle.
+    """Return whether a broker's last log lines show that it ended because it lacked a file handle.
 
-    The last error line must report the lack of a handle. It is also enough if one line reports that
-    all log folders failed, because other threads may log more until the broker halts. A thread that
-    accepts connections may lack handles too, but it continues. In runs of older versions, the lack
-    of a handle is the first error line.
+    The last error line must report the lack of a handle. If one line reports that all log folders
+    failed, any line may report the lack, because other threads may log more until the broker halts.
+    A thread that accepts connections may also lack handles, but such a thread continues. In runs of
+    older versions, the first error line reports the lack.
 
     If no lines were recorded at the broker's end, the lines recorded at the fault's heal count.
-    Before the heal these are unknown: `heal` is empty.
+    Before the heal, these lines are unknown, and `heal` is empty.
     """
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
@@ -295,7 +295,7 @@ def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
 def _killed_by_kernel(end: End, heal: Json) -> bool:
     """Return whether the kernel killed a broker because memory ran out.
 
-    Before the fault's heal, the kernel's kill count is unknown: `heal` is empty.
+    Before the fault's heal, the kernel's kill count is unknown, and `heal` is empty.
     """
     if end.how != BY_KERNEL or not heal:
         return end.how == BY_KERNEL
@@ -307,9 +307,9 @@ def _killed_by_kernel(end: End, heal: Json) -> bool:
 def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
     """Return whether a broker gave up its start because faults kept it from its controllers.
 
-    Faults count together if one begins before the broker could register after the other. They must
-    last until it gave up, and for as long as Kafka waits. If the last one was over then, the broker
-    must have had too little time to register.
+    Two faults count together if the broker had no time to register between them. The faults must
+    last for as long as Kafka waits, and until the broker gave up. If the last fault ended earlier,
+    the time after it must have been too short to register.
     """
     is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
     if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):
@@ -318,7 +318,7 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
     starting = [
         each
         for each in mine
-        if _starts(each, end) and each.asked_ns + gives_up_ns <= span[1]  # Not started before.
+        if _starts(each, end) and each.asked_ns + gives_up_ns <= span[1]  # It started later.
     ]
     away = [each for each in faults if _keeps_away(each, end, facts)]
     grace_ns = SETTLED_NS if end.said else 0
@@ -338,24 +338,24 @@ def _gives_up_ns(facts: RunFacts, node: str) -> int:
 def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
     """Return the earliest and the latest time at which a broker gave up its start.
 
-    Its own log shows how long it lived on, unless the run shifts clocks.
+    The broker's log shows how long it continued afterwards, unless the run shifts clocks.
     """
     if not end.said:
         return end.seen_ns, end.seen_ns
     lived_ns = None if facts.plan.shifts_clocks else _lived_on_ns(end.said)
     if lived_ns is None:
         return end.seen_ns - _GOES_DOWN_NS, end.seen_ns
-    main = facts.milestone("main-ended")  # Afterwards, only a few looks find ended brokers.
+    main = facts.milestone("main-ended")  # Later, Logquake seldom checks for ended brokers.
     late_ns = _SEEN_LATE_NS + (max(0, end.seen_ns - main.at_ns) if main is not None else 0)
     return end.seen_ns - lived_ns - late_ns, end.seen_ns - lived_ns
 
 
 def _lived_on_ns(said: Sequence[str]) -> int | None:
-    """Return the time between the line of giving up and the last line, if both have times."""
+    """Return the time from the line about giving up to the last line; None if it is unknown."""
     gave_up = next((at for at, line in enumerate(said) if _GIVING_UP.search(line)), None)
     if gave_up is None:
         return None
-    # A line of an exception follows the line that has its time.
+    # An exception's line has no time. A line with the time precedes it.
     begun, ended = _last_time(said[: gave_up + 1]), _last_time(said)
     if begun is None or ended is None or ended < begun:
         return None
@@ -363,7 +363,7 @@ def _lived_on_ns(said: Sequence[str]) -> int | None:
 
 
 def _last_time(lines: Sequence[str]) -> datetime | None:
-    """Return the last time in log lines; its zone is unknown, but the same in all lines."""
+    """Return the last time in log lines. The time zone is unknown, but the same in all lines."""
     found = [time[1] for line in lines if (time := _TIME.match(line))]
     try:
         return datetime.strptime(found[-1], _FORMAT).replace(tzinfo=UTC) if found else None
@@ -372,7 +372,7 @@ def _last_time(lines: Sequence[str]) -> datetime | None:
 
 
 def _joined(faults: Iterable[_Fault], grace_ns: int) -> list[tuple[int, int]]:
-    """Return the times in which any of some faults was in force, or over for less than a grace."""
+    """Return the spans in which a fault was in force, or had ended less than `grace_ns` ago."""
     spans: list[tuple[int, int]] = []
     for each in sorted(faults, key=lambda each: each.asked_ns):
         until_ns = each.healed_ns + grace_ns if each.healed_ns >= 0 else NEVER_NS

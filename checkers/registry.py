@@ -132,7 +132,7 @@ CHECKERS: tuple[Checker, ...] = (
     client_ended.CHECKER,
 )
 """All checkers of Logquake, in the order in which they run. First come the checks of the run's
-record and of its traffic, then safety checks, and liveness checks last."""
+record and traffic, then the safety checks, and then the liveness checks."""
 
 JEPSENS: tuple[Checker, ...] = (
     malformed.OPS_CHECKER,
@@ -150,7 +150,7 @@ JEPSENS: tuple[Checker, ...] = (
     *jepsens_order.CHECKERS,
     *cycles.CHECKERS,
 )
-"""The checkers of the Jepsen judge: Logquake's own, and those of Jepsen's Kafka checker."""
+"""The checkers of the Jepsen judge. Some of them follow Jepsen's own checker for Kafka."""
 
 
 def _symptoms(root: str) -> dict[str, str]:
@@ -170,7 +170,7 @@ HEADLINES = (
     "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
     "phantom", "corrupt-record", "torn-transaction", "G1a",
 )  # fmt: skip
-"""If several guarantees are broken, the first anomaly found in this list makes the headline."""
+"""If several guarantees are broken, the headline names the anomaly that is first in this list."""
 
 DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,
@@ -182,7 +182,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
 
 
 def checkers_of(facts: RunFacts) -> tuple[Checker, ...]:
-    """Return the checkers for a run, by its judge. Imported histories have fewer checkers."""
+    """Return the checkers that the run's judge uses. Imported histories have fewer checkers."""
     if facts.judge is Judge.JEPSEN:
         kept = not facts.history
         return tuple(

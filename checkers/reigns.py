@@ -4,10 +4,10 @@ The coordinator of a group or transaction is the leader of one partition of an i
 hash of the group's name or of the transactional id selects that partition. The run has no other
 record of the coordinators.
 
-The controllers' log names leaders in order, but without times. Observers asked the quorum's members
-about once a second how far the log is committed. A leader's entry was committed by the first answer
-that reached beyond it. It was not yet committed at the last answer of the same quorum leader that
-did not reach it.
+The controllers' log names leaders in order, but without times. About once a second, observers asked
+the quorum's members for the high watermark of the log. An entry was certainly committed when the
+first answer had a high watermark above the entry. It was not yet committed when the same quorum
+leader gave its last answer with a lower high watermark.
 
 A broker that is cut off may continue as coordinator. In that case, its period ends with the fault.
 """
@@ -79,7 +79,7 @@ class Cut:
 
 
 def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
-    """Return the leader epochs of all partitions, by partition and epoch.
+    """Return the leader epochs of all partitions, sorted by partition and epoch.
 
     If two copies of the controllers' log name two leaders of one epoch, the partition is left out.
 
@@ -123,7 +123,7 @@ def cuts(truncations: pa.Table) -> tuple[Cut, ...]:
 
 
 _Entries = dict[tuple[str, int], dict[int, tuple[set[int], int]]]
-"""By partition and epoch: the leaders that copies name, and the epoch's first offset."""
+"""For each partition and epoch: the leaders in the log's copies, and the epoch's first offset."""
 
 
 def _entries(leadership: pa.Table) -> _Entries:
@@ -152,12 +152,12 @@ class _Spans:
         self._reached = np.maximum.accumulate(self._marks)
 
     def by(self, at: int) -> int:
-        """Return a time by which the entry was certainly committed, or `UNENDED_NS` if none."""
+        """Return a time by which an entry was certainly committed; `UNENDED_NS` if unknown."""
         row = int(np.searchsorted(self._reached, at, side="right"))
         return int(self._times[row]) if row < len(self._times) else UNENDED_NS
 
     def not_before(self, at: int) -> int:
-        """Return a time before which the entry was certainly not committed, or 0."""
+        """Return a time before which an entry was certainly not committed; 0 if unknown."""
         row = int(np.searchsorted(self._reached, at, side="right"))
         epoch = self._epochs[row] if row < len(self._times) else self._epochs.max(initial=-1)
         same = self._leading[:row] & (self._epochs[:row] == epoch)
@@ -171,21 +171,21 @@ class _Spans:
 
 
 def commits(quorum_states: pa.Table) -> tuple[tuple[int, int, int], ...]:
-    """Return when the entry just below each high watermark of the controllers' log was committed.
+    """Return, for each high watermark of the controllers' log, when the entry below was committed.
 
     Args:
         quorum_states: Rows of `quorum_states`.
 
     Returns:
-        For each high watermark, ascending: the high watermark, and two times with the meaning of
-        `Reign.from_ns` and `Reign.until_ns`.
+        For each high watermark, in ascending order: the high watermark and two times. The entry was
+        not committed before the first time, and it was committed by the second time.
     """
     spans = _Spans(quorum_states)
     return tuple((mark, spans.not_before(mark - 1), spans.by(mark - 1)) for mark in spans.marks())
 
 
 def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
-    """Return the internal topic's partition of a group or transactional id; -1 if unknown.
+    """Return the internal topic's partition for a group or transactional id; -1 if unknown.
 
     Args:
         known: All leader epochs of the run. They show how many partitions the topic has.
@@ -211,7 +211,7 @@ def _java_hash(text: str) -> int:
 def between(
     known: Sequence[Reign], place: tuple[str, int], span: tuple[int, int]
 ) -> tuple[Reign, ...]:
-    """Return the leader epochs of a partition that may have lasted at some time in a time span.
+    """Return the leader epochs of a partition that may overlap a time span.
 
     Args:
         known: The leader epochs of the run, as `lasting` returns them.
@@ -228,11 +228,12 @@ def between(
 
 
 def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...]:
-    """Extend each leader epoch by the time in which a leader that was cut off may have continued.
+    """Extend each leader epoch by the time in which its leader may have continued while cut off.
 
     Args:
         known: Leader epochs.
-        cut_off: For each fault that lets a broker live: its node, start and end.
+        cut_off: For each fault that does not end its broker: the node, and the fault's start and
+            end.
     """
     ends: dict[str, list[tuple[int, int]]] = {}
     for node, begun_ns, ended_ns in cut_off:

@@ -3,14 +3,15 @@
 Definition: the record belongs to the last incarnation of the topic, and was acknowledged with
 acks=all. It is missing from the final log of the last leader, or from the final log of another
 member of the last ISR (`under-replicated`). The last leader is the leader of the highest leader
-epoch that brokers' metadata named last. The last ISR is the ISR that this leader reported last, two
-seconds or more after the last acknowledgement.
+epoch in brokers' metadata. If brokers disagree about this leader, the latest answer counts. The
+last ISR is the ISR in the last leader's last report. This report must come two seconds or more
+after the last acknowledgement.
 
 Why it proves something: an acknowledgement means that every in-sync replica has the record. This
 also holds for a topic whose name was used before. A broker may return with the log of the deleted
-topic. It must not serve that log as the new topic, must not join the ISR with it, and must not
-remove the new log with it. If a node has no log of the topic, but its other logs were read, it
-lacks all records of the topic.
+topic. The broker must not serve that log as the new topic, and must not join the ISR with it. When
+the broker deletes the old log, it must not delete the new log. If a node has no log of the topic,
+but its other logs were read, the node lacks all records of the topic.
 
 What would not prove it:
 
@@ -18,7 +19,7 @@ What would not prove it:
 - A record that was not acknowledged, such as the end of a log above the high watermark.
 - A follower outside of the ISR.
 - A log that could not be read to its end.
-- A record that every replica lost with its power or its disk.
+- A record that every replica lost through a power loss or a disk fault.
 - For a follower: a record that a disk lost after the ISR report, or a bit that was flipped since
   the topic was created.
 - A run whose brokers were not stopped.
@@ -78,7 +79,8 @@ def _leader(group: Group) -> str:
 def _log(group: Group, node: str) -> ReplicaLog | None:
     """Return a node's final log of the partition, or None if its content is unknown.
 
-    The log is empty if the node has none although other logs of the node were read.
+    If the node has no log of the partition, but other logs of the node were read, the result is an
+    empty log.
     """
     log = group.logs.get(FINAL, {}).get(node)
     was_read = node in group.facts.collected_nodes - group.facts.unreadable_nodes
@@ -221,7 +223,7 @@ def _check_copies(group: Group) -> Findings:
 
 
 def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) -> Labels:
-    """Return the reasons to allow logs without the record, and the broken premises.
+    """Return the reasons that allow the logs to lack the record, and the broken premises.
 
     Args:
         group: The partition.

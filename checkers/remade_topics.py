@@ -21,7 +21,7 @@ _KIND = "remade-back"
 
 
 def remade_topics(faults: pa.Table) -> tuple[RemadeTopic, ...]:
-    """Return the last incarnations in the order of the faults; damaged rows give none."""
+    """Return the topics' last incarnations, in the order of the faults. Skip damaged rows."""
     over = select(faults, present(faults, "healed_ns"))
     confirmed = present(over, "confirmed_ns").tolist()
     healed_ns = ints(over, "healed_ns").tolist()

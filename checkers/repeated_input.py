@@ -8,9 +8,9 @@ last committed offset, and waits for a transaction that is still undecided. A co
 that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
 members, coordinators and leaders fail.
 
-What would not prove it: a transaction without an answer to its commit, if no reader received a
-record of it. The anomaly is allowed if an unclean election may have lost the group's offset. It is
-also allowed if the disks of every replica may have lost that offset.
+What would not prove it: a transaction without an answer to its commit, if no reader received any
+record of the transaction. The anomaly is allowed if an unclean election may have lost the group's
+offset. It is also allowed if the disks of every replica may have lost that offset.
 """
 
 import numpy as np

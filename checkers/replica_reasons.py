@@ -1,7 +1,7 @@
 """Phrases about replicas and their leaders, from which several checks build an anomaly's cause.
 
-A function returns a phrase only if the run's rows prove it. If they allow two answers, the phrase
-is empty.
+A function returns a phrase only if the run's rows prove it. If the rows allow two explanations, the
+phrase is empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ def verb(names: Sequence[str], one: str, many: str) -> str:
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
-    """Return all nodes that sources named as leader of an epoch: of the partition or the quorum."""
+    """Return all nodes that sources named as the partition's or the quorum's leader in an epoch."""
     if group.of_quorum:
         return group.facts.quorum.leaders.get(epoch, ())
     rows = group.table("leadership")
@@ -74,14 +74,14 @@ def leader_text(group: Group, epoch: int) -> str:
 
 
 def told_ns(group: Group, epoch: int) -> int:
-    """Return when this or a later leader epoch was first reported; `NEVER_NS` if never."""
+    """Return the time of the first report of this or a later leader epoch; `NEVER_NS` if none."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
 
 
 def named_ns(group: Group, node: str, epoch: int) -> int:
-    """Return when a broker itself first named this or a later epoch; `NEVER_NS` if never."""
+    """Return the time at which a broker first named this or a later epoch; `NEVER_NS` if never."""
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
     times = ints(select(rows, own), "observed_ns")
@@ -89,7 +89,7 @@ def named_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
-    """Return a time until which a broker did not yet lead in an epoch; -1 if no row shows one.
+    """Return a time up to which a broker did not yet lead in an epoch; -1 if no row shows one.
 
     A broker must know an epoch before it leads in it. Until then it names an older epoch. With
     ZooKeeper a broker may lead first, so the result is -1.
@@ -110,12 +110,12 @@ def calm_until(group: Group, until_ns: int) -> bool:
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
-    """Return the last observation (time, end) of a replica's log that ended beyond an offset."""
+    """Return the last observation (time, log end) of a replica with a log end beyond an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
 def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
-    """Return a replica's truncations of an offset after its log last held that offset."""
+    """Return a replica's truncations that removed an offset after its log last reached it."""
     had = last_beyond(group, node, offset)
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     return not_earlier(group, cuts, had[0] if had is not None else NONE)
@@ -128,7 +128,7 @@ def cut_text(cut: Truncation) -> str:
 
 
 def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
-    """Return the nodes whose final logs hold every offset of a range, as written by an epoch.
+    """Return the nodes whose final logs hold all offsets of a range, written up to an epoch.
 
     Args:
         group: The partition.
@@ -138,7 +138,7 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
             different ones.
 
     Returns:
-        The nodes. None if their records differ.
+        The nodes. Empty if the records of two nodes differ.
     """
     found, contents = [], set[bytes]()
     for node, log in sorted(group.logs.get(FINAL, {}).items()):
@@ -151,12 +151,12 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
-    """Return when a log last ended beyond an offset that its final files lack.
+    """Return the last time at which a log ended beyond an offset that its final files lack.
 
     Returns:
-        The time, and whether it belongs to the probe just before the stop. If it does not, the end
-        may have been lost before the stop. None if a later probe had seen a shorter log already, or
-        if the final files reach the offset.
+        The time, and whether it belongs to the probe just before the stop. If it does not, the
+        log's end may have been lost before the stop. None if a later probe saw a shorter log, or if
+        the final files reach the offset.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     looks, states = looks_at(group, node), group.table("replica_states")
@@ -170,8 +170,8 @@ def stop_text(group: Group, node: str, end: int) -> str:
     """Return a phrase for the phase of a node's stop in which its log became shorter.
 
     In a clean stop, a broker writes its high watermarks to disk. A high watermark goes back only if
-    the log does. So if the written high watermark is not beyond the log's end, but the broker had
-    known a higher one, the log became shorter before the write.
+    the log becomes shorter. Suppose that the written high watermark is not beyond the log's end,
+    but the broker had known a higher one. Then the log became shorter before the write.
     """
     if node not in group.facts.clean_nodes:
         return "stop, or afterwards"
@@ -212,7 +212,7 @@ def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
 
 
 def fate(group: Group, node: str, offset: int) -> str:
-    """Explain, from its broker's reports, why a replica's final log lacks a record.
+    """Explain why a replica's final log lacks a record, from the reports of the replica's broker.
 
     The result is "" if the log never ended beyond the offset, or if no report explains it.
     """
@@ -269,7 +269,7 @@ def acknowledged_at(group: Group, offset: int) -> frozenset[int]:
 def wrong_copy(
     group: Group, logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]
 ) -> str:
-    """Return a sentence: which of two different records of one epoch is wrong, with evidence.
+    """Return a sentence that explains which of two different records of one epoch is wrong.
 
     Args:
         group: The partition, or the quorum.
@@ -340,7 +340,7 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
     """Return a phrase if a log ended below an announced high watermark; otherwise "".
 
     Within one incarnation, a log gets shorter only by a truncation, which its broker logs. A probe
-    of the cluster is recorded when the node's last answer comes, so its log end may be older
+    of the cluster gets the time of the node's last answer, so the log end in it may be older
     (`LOOK_NS`).
 
     Args:

@@ -2,7 +2,7 @@
 
 The compaction may have removed the records that show this directly. A record's sequence number is
 the number of records before it in the same producer epoch and partition. So one remaining record
-shows how far back its epoch reaches, if the offsets of its writer's records are known.
+shows how far back its producer epoch reaches, if the offsets of its writer's records are known.
 Acknowledgements and reads give these offsets. Each worker has one producer for its plain sends.
 
 Let `q` be the sequence number of a remaining record. Two records of the writer have lower offsets:
@@ -11,8 +11,8 @@ two copies of a value, or two records in the wrong order.
 - If at least `q` records of the writer lie between the lower record and the remaining one, the
   epoch does not reach the lower record.
 - If fewer than `q` lie between the higher record and the remaining one, the epoch reaches the
-  higher record. Sends with an unknown offset count here. Each offset with an unknown record counts,
-      too, because the record may be a second copy.
+  higher record. Here, sends with an unknown offset count. Each offset with an unknown record also
+  counts, because this record may be a second copy.
 
 If both hold, the two records belong to different epochs.
 """

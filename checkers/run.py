@@ -107,7 +107,7 @@ def judge_with(
         roots: The folders of the runs.
         judge: The judge to use. None: the judge that each plan names.
         reingest: Rebuild existing tables.
-        warn: A function that receives a warning, before the check, about a run that may be too
+        warn: A function that receives, before the check, a warning about each run that may be too
             large.
 
     Raises:

@@ -92,7 +92,7 @@ def _result(checker: Checker, group: Group) -> CheckResult:
 
 
 def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
-    """Return an anomaly with its reason from the check, and with the faults of that time."""
+    """Add to an anomaly the reason that its check gives, and the faults that were in force."""
     reason = "" if found.cause else checker.why(group, found)
     if not reason:
         return found

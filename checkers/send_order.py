@@ -1,10 +1,10 @@
 """nonmonotonic-send: a process's later send got an offset that is not higher.
 
-Definition: the last send of an op to a partition, and the first send of the process's next op to
-this partition, have offsets that do not grow. `int-nonmonotonic-send` is the same anomaly for
+Definition: compare the last send of an op to a partition with the first send of the process's next
+op to this partition. The later send has no higher offset. `int-nonmonotonic-send` is the same for
 neighbouring sends of one op. `int-send-skip`: committed records of other writers lie between two
-neighbouring sends of one op. Only sends that were acknowledged at an offset count, and no aborted
-sends.
+neighbouring sends of one op. Only sends that were acknowledged at an offset count. Aborted sends do
+not count.
 
 Why it proves something: a process begins an op only after every send of its previous op was
 answered. So the earlier record was in the log before the later one was sent. Shared producers and
@@ -135,7 +135,7 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Return a mask of pairs: the earlier record has a later producer epoch or another id.
+    """Return a mask of the pairs whose earlier record has a later producer epoch or another id.
 
     An idempotent client that increases its epoch sends unanswered records again. They get offsets
     after the records written meanwhile (`duplicate` lists the sources).
@@ -196,7 +196,7 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
-    """Return, for each excuse, a mask of the pairs of sends with a record that it covers."""
+    """Return, for each excuse, a mask of the pairs of sends in which it covers a record."""
     fits: dict[Excuse | Premise, Mask] = {}
     for rows in (steps.since, steps.at):
         for excuse, mask in send_excuses(group, rows).items():
@@ -205,7 +205,7 @@ def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
 
 
 def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
-    """Return masks of the given sends, for excuses (reasons to allow) and broken premises."""
+    """Return, for each excuse and each broken premise, a mask of the sends to which it applies."""
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
@@ -290,7 +290,7 @@ _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
 def _between(group: Group, found: Anomaly) -> str:
-    """Return a phrase for the writers between two messages of an op, which is allowed."""
+    """Return a phrase about other writers' messages (allowed) between two messages of an op."""
     low, high = number_in(found, "previous_offset"), number_in(found, "offset")
     sends = group.table("sends")
     offsets, processes = ints(sends, "offset"), ints(sends, "process")

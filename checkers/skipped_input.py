@@ -1,8 +1,8 @@
 """skipped-input: a pipeline left out an input record.
 
 Definition: an input record was certainly committed, and a committed transaction handled a record at
-a higher offset. No committed transaction handled the lower record, and no transaction that handled
-it had an effect (`handled`).
+a higher offset. No committed transaction handled the lower record. Each transaction that handled it
+certainly had no effect (`handled`).
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
 it read. Both commit, or neither does (KIP-98). A member that gets a partition continues from the
@@ -11,10 +11,10 @@ that was replaced is refused (KIP-447). So each input takes effect exactly once 
 members, coordinators and leaders fail.
 
 What would not prove it: an input that a transaction of unknown outcome handled, for example a
-transaction without an answer to its commit. It counts only if final reads of all outputs were
-complete and showed no effect. An input after the last handled one also proves nothing. The anomaly
-is allowed if an unclean election, or the disks of every replica, may have lost a transaction
-marker.
+transaction without an answer to its commit. Such an input counts only if final reads of all outputs
+were complete and showed no effect of the transaction. An input after the last handled one also
+proves nothing. The anomaly is allowed if an unclean election, or the disks of every replica, may
+have lost a transaction marker.
 """
 
 import numpy as np

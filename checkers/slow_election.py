@@ -1,14 +1,14 @@
 """slow-election: a partition was without a leader for longer than the plan's budget.
 
 Definition: after the last heal, there was no sign of a leader for longer than `[budgets]
-election_s`. A sign is a broker's answer as the partition's leader, an acknowledged send to it, or a
-poll that returned a record of it. The period without a leader begins with the last heal or with the
-last sign. It ends with the next sign, or with the last answer of any broker about the partition.
+election_s`. A sign is a broker's answer as the partition's leader, an acknowledged send to the
+partition, or a poll that returned one of its records. The period without a leader begins with the
+last heal or with the last sign. It ends with the next sign, or with the last answer of any broker
+about the partition.
 
 Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
-second. Without any answer, no broker led. Before Kafka 2.2, answers contain no leader epoch. In
-such versions, ZooKeeper's or a broker's metadata names the leader, which counts until a different
-leader is reported.
+second. Without any answer, no broker led. Before Kafka 2.2, answers contain no leader epoch. With
+ZooKeeper, a leader that ZooKeeper names also counts, until ZooKeeper reports a change.
 
 What would not prove it:
 
@@ -21,8 +21,8 @@ What would not prove it:
   hung.
 - An incomplete record of the run.
 
-If the observation ended before the budget, and there was no sign of a leader since the last heal,
-the result is a gap.
+If there was no sign of a leader since the last heal, and the observation ended before the budget
+was over, the result is a gap.
 """
 
 from collections import Counter
@@ -120,7 +120,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return the times since `since_ns` of acknowledged sends and of reads, which need a leader."""
+    """Return the times from `since_ns` on of acknowledged sends and reads, which need a leader."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -129,7 +129,7 @@ def _served(group: Group, since_ns: int) -> Ints:
 
 
 def vacancies(group: Group) -> list[Vacancy]:
-    """Return the periods after the last heal without a sign of a leader that exceed the budget."""
+    """Return the periods after the last heal that lack a sign of a leader and exceed the budget."""
     calm_ns = group.facts.calm_from_ns
     budget_s = group.facts.plan.budgets.election_s
     return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
@@ -143,14 +143,14 @@ def vacancies_between(
     *,
     dead: frozenset[str] = frozenset(),
 ) -> list[Vacancy]:
-    """Return the periods in a time span without a sign of a leader that are longer than a budget.
+    """Return the periods in a time span that lack a sign of a leader and exceed a budget.
 
     Args:
         group: The partition.
         from_ns: When the span begins.
         until_ns: When the span ends, unless the last answer about the partition is earlier.
         budget_s: The budget in seconds.
-        dead: Nodes that were certainly down. A source that names one of them names no leader.
+        dead: Nodes that were certainly down. If ZooKeeper names one of them, this is no sign.
     """
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
     last_ns = min(until_ns, int(looks.max(initial=-1)))
@@ -175,7 +175,7 @@ def vacancies_between(
 
 
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
-    """Return a phrase for each broker: the leader that its metadata last named by a time."""
+    """Return, for each broker, a phrase with the leader that its metadata last named by a time."""
     rows = group.table("leadership")
     told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
@@ -325,7 +325,7 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
     elected from outside of the ISR. So a missing candidate is not a complete explanation.
 
     Returns:
-        The phrase, and whether it fully explains the anomaly, so that no fault need be added.
+        The phrase, and whether it explains the anomaly fully. If so, the report adds no fault.
     """
     left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
@@ -377,7 +377,7 @@ def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
 
 
 def _refused(group: Group, span: tuple[int, int]) -> str:
-    """Return a phrase with the broker error that most sends of a time span got."""
+    """Return a phrase with the most frequent broker error of the sends in a time span."""
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")
     failed = texts(select(sends, (ended >= span[0]) & (ended <= span[1])), "error")

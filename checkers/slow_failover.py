@@ -1,7 +1,7 @@
 """slow-failover: no replica took over from a broker that was down, although one could have.
 
 Definition: a fault ended a minority of the brokers, and no other fault was in force. Another broker
-was in the partition's ISR, in every report from five seconds before the fault on. While the brokers
+was in the partition's ISR, in all reports since five seconds before the fault. While the brokers
 were down, there was no sign of a leader for longer than `[budgets] election_s`. Session, fetch and
 election timeouts in the plan are added to this limit. `slow_election` lists the signs of a leader.
 
@@ -18,8 +18,8 @@ What would not prove it:
 - A period shorter than the budget.
 - A machine that hung.
 
-If a scheduled fault ends its brokers, its heal waits until there is another leader, or until the
-budget is over (`nemesis.life`). An earlier heal would hide that no replica took over.
+If a scheduled fault ends brokers, the fault's heal waits until there is another leader, or until
+the budget is over (`nemesis.life`). An earlier heal would hide that no replica took over.
 """
 
 from collections.abc import Iterator
@@ -50,8 +50,8 @@ class Outage:
 
     Attributes:
         fault: The fault that ended the brokers.
-        left: The other members of the ISR just before.
-        from_ns, until_ns: From the brokers' confirmed end to their next start.
+        left: The other members of the ISR just before the fault.
+        from_ns, until_ns: When the brokers' end was confirmed, and when their restart began.
     """
 
     fault: Disturbance

@@ -3,8 +3,8 @@
 Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
 and no new high watermark was reported. Session, fetch and election timeouts in the plan are added
 to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill, stop,
-power-loss, wipe, pause, isolate, controller-failover). No fault that separates the voters or
-disturbs their links or disks was in force.
+power-loss, wipe, pause, isolate, controller-failover). No fault was in force that separates the
+voters, or that disturbs their links or disks.
 
 Why it proves something: a voter that gets no message from its leader for its fetch timeout becomes
 a candidate. A majority elects one of the candidates (KIP-595). Without a leader of the quorum, no
@@ -126,7 +126,7 @@ def _voters(group: Group) -> frozenset[str]:
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
     brokers = {f"n{broker}" for broker in group.facts.brokers}
     seen = frozenset(texts(select(states, roles), "node"))
-    # The files of brokers name them followers, too.
+    # Brokers' own files call these brokers followers, too.
     return seen & brokers if group.facts.plan.brokers_vote else seen - brokers
 
 

@@ -10,11 +10,11 @@ def losses(group: Group, *settings: str) -> list[str]:
 
     Args:
         group: The partition.
-        settings: Broker settings with the number of replicas of an internal topic.
+        settings: The broker settings that define the number of replicas of an internal topic.
     """
     plan, lost = group.facts.plan, group.facts.disk_losses
     hit = frozenset[str]().union(*(each.nodes for each in lost))
-    # State in internal topics is records, too. Fewer replicas than all may have been in sync.
+    # State in internal topics consists of records, too. Perhaps not all replicas were in sync.
     copies = min(plan.replication, *map(plan.internal_copies, settings))
     sure = {each.excuse for each in lost if len(hit) >= copies}
     found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())

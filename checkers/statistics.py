@@ -90,7 +90,7 @@ def partition_statistics(group: Group) -> dict[str, pa.Table]:
 
 
 def availability(group: Group) -> pa.Table:
-    """Return, for each second, the number of open sends, and the number that ended ok in it.
+    """Return, for each second, the number of open sends and the number of sends that ended ok.
 
     A send is open in each second from its invocation on until it ends. A send that seems to last
     longer than possible has wrong times. It counts only in its first second.
@@ -268,7 +268,7 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
 
 
 def _misled(rows: pa.Table) -> Mask:
-    """Return a mask of rows whose leader no authoritative source of that epoch names."""
+    """Return a mask of the rows that contradict the authoritative sources about a leader."""
     pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
     led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
     known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)

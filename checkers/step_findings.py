@@ -22,7 +22,7 @@ def step_findings(
     *,
     broken: tuple[str, ...] = (),
 ) -> Findings:
-    """Describe the first anomalies by offset, and count the others by their labels.
+    """Describe the anomalies with the lowest offsets, and count the others by their labels.
 
     Args:
         rows: The number of steps that were compared.
@@ -35,7 +35,7 @@ def step_findings(
     fitting_of: Mapping[Excuse | Premise, Mask] = dict(excuses.items())
     by_offset = np.argsort(offsets, kind="stable")
     names = sorted(fitting_of)
-    # The fitting excuses as bits: few combinations, even for many anomalies.
+    # Each fitting excuse is one bit. Even many anomalies have only few combinations of bits.
     fits = np.zeros(len(offsets), dtype=np.int64)
     for bit, name in enumerate(names):
         fits |= fitting_of[name].astype(np.int64) << bit

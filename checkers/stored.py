@@ -79,17 +79,17 @@ _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "
 _INGEST = 3
 """The version of ingest, as its notes record it. Notes without a version have version 0. The
 version grows when ingest makes other tables from the same files. Version 1 reads the quorum's log,
-and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops how many
-acknowledgements of a share group were confirmed."""
+and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops the number
+of confirmed acknowledgements of a share group."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
 """The writer of a scenario's own ops. A writer with other acks is opened on demand."""
 
 
 def needs_ingest(paths: RunPaths) -> bool:
-    """Return whether ingest must make a run's tables: they are missing or incomplete.
+    """Return whether ingest must make a run's tables: they are missing, incomplete or outdated.
 
-    Without live streams ingest cannot make them. Then existing tables must not be overwritten.
+    Without live streams, ingest cannot make tables. Then existing tables must not be overwritten.
     """
     whole = all(paths.table(name).exists() for name in tables_of(paths))
     done = whole and notes_file(paths).exists() and not _outgrown(paths)
@@ -99,8 +99,8 @@ def needs_ingest(paths: RunPaths) -> bool:
 def _outgrown(paths: RunPaths) -> bool:
     """Return whether an older ingest made the tables, and the present ingest can make them again.
 
-    If streams or nodes' files were removed since, the old tables hold more than could be read now.
-    So the old tables are kept.
+    If streams or nodes' files have been removed, the old tables contain more than ingest could read
+    now. Then the old tables are kept.
     """
     try:
         old = version_of(ingest_notes(paths)) < _INGEST
@@ -166,10 +166,11 @@ def _columns(stream: Path) -> list[str]:
 
 
 def missing_streams(paths: RunPaths) -> list[Problem]:
-    """Return a problem for each missing stream that the run must have by its milestones.
+    """Return a problem for each stream that is missing, although the milestones require it.
 
-    Every writer opens all of its streams when it starts. Otherwise the loss of a stream would stay
-    unnoticed: records that it read would count as unseen, and records that it sent as never sent.
+    Every writer opens all of its streams when it starts. If the loss of a stream stayed unnoticed,
+    records that the writer read would count as unseen. Records that it sent would count as never
+    sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
@@ -218,7 +219,7 @@ def write_tables(paths: RunPaths, parts: Iterable[Tables], problems: Iterable[Pr
 
 
 def identified(name: str, table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
-    """Return a table with topic ids added, if its source (nodes or observers) gives only names."""
+    """Add topic ids to a table whose source (nodes or observers) gives only topic names."""
     return with_topic_ids(table, ids) if name in _OBSERVED else table
 
 
@@ -335,7 +336,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return the op ids of transactions that committed, because a reader got a record of them."""
+    """Return the op ids of transactions that committed, as shown by a reader that got a record."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]

@@ -1,14 +1,15 @@
 """Find the leader after the broker that acknowledged a record, and how that leader was elected.
 
 The run's record contains no election times, only bounds. An election came no later than the first
-report of its epoch. It came after the new leader's last answer with only earlier epochs, and such
-an answer may be half a second old. It also came after the controllers could have committed it
-(`reigns`). An answer without news has no row. But observers ask for leaders before they ask for log
-ends. So two log ends in a row show that there was an answer between them.
+report of its epoch. It came after the last answer in which the new leader knew only earlier epochs.
+Such an answer may be half a second old. The election also came after the last time at which the
+controllers had certainly not committed it (`reigns`). An answer without news has no row. But
+observers ask for leaders before they ask for log ends. So two log ends in a row show that there was
+an answer between them.
 
 The metadata log has the ISR before each election. Suppose that a leader was outside of this ISR,
-and the log does not mark its election as unclean. Then it was an eligible leader replica (KIP-966),
-from Kafka 4.0 on, if no replica was moved.
+and the log does not mark its election as unclean. From Kafka 4.0 on, if no replica was moved, the
+leader was then an eligible leader replica (KIP-966).
 """
 
 from collections.abc import Sequence
@@ -72,7 +73,7 @@ class Next(Leader):
 
 
 def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
-    """Return the first later leader that may have lacked a record, if no later leader served it.
+    """Return the first leader that may have lacked a record, after the last leader that served it.
 
     Args:
         group: The partition.
@@ -188,7 +189,7 @@ def reported_isrs(
 
 @once
 def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> bool:
-    """Return whether an ISR with only the leader may have been larger in a time span."""
+    """Return whether the ISR may have contained brokers besides the leader in a time span."""
     mine = {leader.broker}
     rows = group.table("leadership")
     here = present(rows, "isr") & (ints(rows, "leader_epoch") == leader.epoch)
@@ -203,7 +204,7 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
 
 @once
 def never_had(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a replica's final log lacks the record, and never lost anything at its offset.
+    """Return whether a replica's final log lacks a record, and lost nothing at the record's offset.
 
     False if a reader received the record, and only this replica can have served it.
     """
@@ -229,9 +230,9 @@ def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
 
 
 def _anywhere(group: Group, record: Acked) -> Acked:
-    """Return a record with an offset beyond all logs if its client may have sent it again.
+    """Return the record, with an offset beyond all logs if its client may have sent it again.
 
-    A copy of another try may have a different offset, so truncations of any offset count for it.
+    A copy from another try may have a different offset. So truncations of any offset count then.
     """
     return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
 
@@ -268,7 +269,7 @@ def had(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
-    """Return whether a replica's log grew beyond a record's offset after its send, by a time."""
+    """Return whether a log grew beyond a record's offset between its send and `until_ns`."""
     if min(record.offset, record.sent_ns) < 0:
         return False
     seen = looks_at(group, node)
@@ -339,10 +340,10 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
 def _began_below(group: Group, record: Acked, then: Next) -> bool:
     """Return whether a leader acknowledged another record at or below a record's offset.
 
-    The other record must be of the leader's own epoch. At the election, the leader's log then ended
-    at that offset or below, because a leader's log only grows. Only records that were sent after
-    the given record's acknowledgement count. In the old leader's log, such records have higher
-    offsets.
+    If so, the leader's log ended at that offset or below at the election, because a leader's log
+    only grows. The other record must be from the leader's own epoch. It must have been sent after
+    the acknowledgement of the given record. In the old leader's log, such a record has a higher
+    offset.
     """
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")

@@ -1,11 +1,12 @@
 """Texts that explain why one anomaly causes others; several checks use them.
 
-A check's `Words.explains` lists its symptoms: anomalies that follow from the same cause. A symptom
-occurs only by chance. An anomaly is listed only if the first anomaly causes it by itself.
+`Words.explains` of a check lists the symptoms of its anomaly: other anomalies with the same cause.
+Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly is enough
+to cause it.
 
 Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a
-known one. Examples are a value that is in the log twice, an answer with a wrong offset, and a
-leader epoch that decreases. Another is a value that the log holds but no reader receives. A loss is
+known one. There are four examples: a value that is in the log twice, an answer with a wrong offset,
+a leader epoch that decreases, and a value that the log holds but no reader receives. A loss is
 never listed as a symptom, because it matters most.
 """
 
@@ -33,7 +34,7 @@ OF_WRITERS = {
     "int-nonmonotonic-send": WRITTEN_AGAIN,
     "int-send-skip": "messages of one operation are before and after the truncation",
 }
-"""The writers' symptoms of a log that lost its end, by anomaly."""
+"""For each anomaly that writers see if a log lost its end: the reason."""
 OF_READERS = {
     "poll-skip": READ_AND_GONE,
     "int-poll-skip": READ_AND_GONE,
@@ -41,7 +42,7 @@ OF_READERS = {
     "int-nonmonotonic-poll": READ_AND_GONE,
     "uncommitted-read": ABOVE,
 }
-"""The readers' symptoms of a log that lost its end, by anomaly."""
+"""For each anomaly that readers see if a log lost its end: the reason."""
 OF_A_LOST_END = {**OF_WRITERS, **OF_READERS, "inconsistent-offsets": TWICE}
 OF_LEADERS = {
     "committed-truncation": MECHANISM,
@@ -51,4 +52,4 @@ OF_LEADERS = {
     "log-end-regression": MECHANISM,
     "epoch-mismatch": TWICE,
 }
-"""The symptoms of leaders and replicas if a log lost its end, by anomaly."""
+"""For each anomaly of leaders and replicas if a log lost its end: the reason."""

@@ -44,7 +44,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return proof that names the leader which appended a value that no copy holds, or None."""
+    """Return proof that a leader appended a value which no copy holds; None if there is none."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

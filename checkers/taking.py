@@ -1,8 +1,8 @@
 """Find partitions that accepted records after the last heal, so that their leader was reachable.
 
 Suppose that one partition accepted no records while another partition of the same leader did. Then
-neither a dead broker nor a bad link is the reason. The cause of an anomaly uses rows of one
-partition only, so this is computed for the whole run.
+neither a dead broker nor a bad link is the reason. A check explains an anomaly with rows of
+one partition only. So this module collects the facts about all partitions in advance.
 """
 
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ class Taking:
 
 
 def taking(leadership: pa.Table, since_ns: int | None) -> tuple[Taking, ...]:
-    """Return the partitions that accepted records after the last heal (`RunFacts.taking`).
+    """Return the high watermarks that leaders reported after the last heal (`RunFacts.taking`).
 
     Args:
-        leadership: The `MARK_COLUMNS` of `leadership`.
+        leadership: Rows of `leadership` with `MARK_COLUMNS`.
         since_ns: When the last fault was healed. None if unknown: then the result is empty.
     """
     if since_ns is None:

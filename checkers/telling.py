@@ -60,7 +60,7 @@ def ranked(
     """Return the names of anomalies in the order in which a reader should see them.
 
     Anomalies that decide the verdict come first, then untrusted ones, then allowed ones. An anomaly
-    that another one explains comes after it. Next, the order of `registry.HEADLINES` counts. Last,
+    comes after the anomaly that explains it. Next, the order of `registry.HEADLINES` counts. Last,
     safety comes before liveness.
 
     Args:
@@ -98,14 +98,14 @@ def with_causes(
     """Return the anomalies with a cause for every example.
 
     If the check proved a cause, that cause is used. Otherwise the cause combines the evidence of
-    the partition's rows with the anomaly that may explain this one. Without both, the cause states
-    that the run's record does not show why.
+    the partition's rows with the anomaly that may explain this one. If both are missing, the cause
+    states that the run's record does not show why.
 
     Args:
         summaries: The anomalies by name.
         words: The texts of each anomaly.
         order: The names of the anomalies, explaining ones first.
-        otherwise: The reason of each example, empty if its check has none.
+        otherwise: The reason that the check gives for each example. Empty if it gives none.
         described: All examples that checks described, including the stored ones.
     """
     caused: dict[str, AnomalySummary] = {}

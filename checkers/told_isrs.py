@@ -38,12 +38,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """A replica that returned to a full ISR, by the reports of one broker.
+    """A replica that returned to a full ISR, according to one broker.
 
     Attributes:
         node: The node of the replica.
         left_ns: When that broker last reported an ISR without the replica.
-        asked_ns, seen_ns: When it was asked, and when it reported a full ISR.
+        asked_ns, seen_ns: When that broker was asked, and when it reported a full ISR.
     """
 
     node: str
@@ -96,9 +96,10 @@ def _returns(group: Group) -> tuple[Return, ...]:
 
 
 def told_by_leaders(group: Group) -> pa.Table:
-    """Return the reports of the ISR by time, without reports from an outdated epoch.
+    """Return the reports of the ISR, sorted by time, without reports from outdated epochs.
 
-    Reports of leaders count, of their own partitions. Without such reports, all count.
+    If a leader reported the ISR of a partition that it led, only such reports count. Otherwise all
+    reports count.
     """
     rows = group.table("leadership")
     known = present(rows, "isr") & present(rows, "observed_ns")
@@ -112,7 +113,7 @@ def told_by_leaders(group: Group) -> pa.Table:
 
 
 def _of_leaders(told: pa.Table) -> pa.Table:
-    """Return what brokers reported of partitions that they lead; without such reports, all."""
+    """Return the reports of leaders about their own partitions; if there are none, all reports."""
     leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
     own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
     return select(told, own) if own.any() else told

@@ -13,7 +13,7 @@ What would not prove it:
 
 - A record above the last stable offset. Its marker may not be written yet.
 - A record below the log's start, or a record with an unknown offset.
-- A transaction of unknown outcome of which no reader received a record.
+- A transaction of unknown outcome, if no reader received any of its records.
 - A read_uncommitted read, which also returns open and aborted records.
 
 A record missing from the last leader's log is reported as `lost-write` only. A record that is in
@@ -88,8 +88,8 @@ SHARES = schema_of(
 """The records of certainly committed transactions that final reads returned, or had to return.
 
 - `given`: whether any read_committed reader received the record.
-- `producer`, `marker`, `marker_hash`: the record's producer id, and offset and hash of the marker
-  that ends its transaction, in the last leader's log. -1 if the log has none.
+- `producer`, `marker`, `marker_hash`: the record's producer id, and the offset and the hash of the
+  marker that ends its transaction. All three come from the last leader's log. -1 if it has none.
 - `leader`: the last leader's node, empty if unknown.
 - `server`: a phrase with the brokers that may have answered the final reads, or "".
 - `unended`: a phrase if the record has no marker of its own, because another transaction's record
@@ -103,7 +103,7 @@ _MOST_TOLD = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torn:
-    """A transaction that final reads returned in part, with its returned and missing records."""
+    """A transaction that final reads returned only in part."""
 
     op_id: int
     shown: tuple[str, ...]
@@ -156,7 +156,7 @@ def shares(group: Group) -> pa.Table:
 def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
     """Return, for each record, a phrase if it has no marker of its own; otherwise "".
 
-    A record has none if another op's record lies between it and the next marker.
+    A record has no marker of its own if another op's record lies between it and the next marker.
     """
     found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
     if log is None or not sends.num_rows:
@@ -200,7 +200,7 @@ def _passed(group: Group, value: int, offset: int) -> str:
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
-    """Return the offsets of records: in the last leader's log, or else as acknowledged."""
+    """Return each record's offset in the last leader's log, or else its acknowledged offset."""
     acked, log = ints(sends, "offset"), group.final_log
     if log is None:
         return acked

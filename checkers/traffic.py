@@ -3,16 +3,15 @@
 Definition: any of these three cases.
 
 - Fewer than 100 ok sends or 100 ok polls in the main phase (the plan's minimums).
-- No ok op before, during or after the faults. A scenario in which no broker serves needs no such
-  op.
-- No confirmed acknowledgement by a share group's member in the main phase, if there is a share
-  group.
+- No ok op before, during or after the faults. A scenario in which no broker serves clients needs no
+  such op.
+- In a run with a share group: no member's acknowledgement was confirmed in the main phase.
 
 Why it proves something: it proves that the run cannot prove anything. A cluster that answered no
 client loses nothing. Sends are counted as messages, including those in transactions. A poll counts
-only if it returned a message, because an empty poll succeeds even if no broker answers. An
-acknowledgement counts if a broker confirmed at least one record of it, because its op is ok
-whatever the answer was.
+only if it returned a message, because an empty poll succeeds even if no broker answers. The
+op of an acknowledgement is ok whatever the broker answered. So an acknowledgement counts only if a
+broker confirmed at least one of its records.
 
 What would not prove it: a low rate, or ops that failed while the cluster was cut off, as long as
 enough other ops succeeded.

@@ -3,26 +3,28 @@
 Definition: sources name two leaders of one partition in one epoch. The sources are brokers that
 answered ListOffsets as leader, metadata-log records below the quorum's high watermark, ZooKeeper,
 and Metadata. It is also an anomaly if two replicas have different records at one offset with the
-same epoch (0 or higher). For the quorum: two controllers were its leader in one epoch, by their own
-`quorum-state` files or logs.
+same epoch (0 or higher). For the quorum: two controllers were its leader in one epoch, according to
+their own `quorum-state` files or logs.
 
 Why it proves something: an epoch is given to only one leader. Truncation and fencing of replicas
-rely on this. Only a broker that believes to lead answers ListOffsets, and its answer has its epoch.
-Metadata may be old, but were true once: leader and epoch come from one record of the controller.
+rely on this. Only a broker that considers itself the leader answers ListOffsets, and the answer has
+its epoch. Metadata may be old, but were true once: leader and epoch come from one record of the
+controller.
 Two different records of one epoch at one offset were written by two leaders.
 
 What would not prove it:
 
-- Leader -1, which means no leader. A leader or an epoch alone.
+- Leader -1, which means no leader.
+- A leader without an epoch, or an epoch without a leader.
 - An old leader that still answers in its *old* epoch while a new one leads.
 - Metadata-log records above the quorum's high watermark. They may still be dropped.
 - Records of message formats without an epoch.
 - Metadata-log records in a run without a recovery. A node that never returned may keep records that
   the others dropped, below the present high watermark. Such a finding is untrusted.
 
-Before Kafka 2.2, with ZooKeeper, one leader may write two records of an epoch at one offset. It
-lost its log's end with its power, and returned before its session ended. This is allowed
-(`checkers/reused_epochs.py`).
+Before Kafka 2.2, with ZooKeeper, one leader may write two records of an epoch at one offset. This
+happens if the leader loses its log's end in a power loss, and returns before its session ends. It
+is allowed (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -138,7 +140,7 @@ class Claims:
 
 
 def _claims(group: Group) -> Claims:
-    """Return the recorded claims that a broker led in an epoch, if the claim counts."""
+    """Return those recorded claims of leadership in an epoch that count as evidence."""
     rows = group.table("leadership")
     sources = np.full(rows.num_rows, NONE)
     for place, name in enumerate(_CLAIMS):
@@ -320,7 +322,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_election(group: Group, epoch: int, who: Sequence[str], source: str) -> str:
-    """Return a phrase: the leader that the controllers elected, and the source of the other one."""
+    """Return a phrase with the elected leader, and with the source that names the other leader."""
     named = [each for each in entries(group) if each.epoch == epoch and each.leader >= 0]
     chosen = list(dict.fromkeys(f"n{each.leader}" for each in named))
     if len(chosen) > 1:
@@ -399,7 +401,7 @@ def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the voters of the quorum, if the files of all of them were read; otherwise none."""
+    """Return the voters of the quorum; empty if the files of some voter were not read."""
     plan, states = group.facts.plan, group.table("quorum_states")
     nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
     whole = len(nodes) == plan.voters and all(read_whole(group, node) for node in nodes)

@@ -56,7 +56,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
 _EDGES = 2
-"""The first and last second of a time span do not count: a send may be open only for an instant."""
+"""The first and last second of a span do not count: a send may be open only briefly in them."""
 _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 """librdkafka's error names for a message that the client refused at once."""
@@ -98,7 +98,7 @@ def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
 
 
 def _union(first: Ints, last: Ints) -> int:
-    """Return the number of seconds that the given spans cover, with both of their ends."""
+    """Return the number of seconds that the given spans cover, first and last second included."""
     order = np.argsort(first, kind="stable")
     begin, end = first[order], last[order]
     reach = np.maximum.accumulate(end)
@@ -107,7 +107,7 @@ def _union(first: Ints, last: Ints) -> int:
 
 
 def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
-    """Return the sends that began or ended at or after a time, without those the client refused."""
+    """Return the sends that began or ended since a time, except sends that the client refused."""
     late = (ints(sends, "invoke_ns") >= time_ns) | (ints(sends, "complete_ns") >= time_ns)
     late &= present(sends, "invoke_ns") & ~_refused(sends)
     needed = ["process", "invoke_ns", "complete_ns", "acked", "outcome", "error"]
@@ -178,12 +178,12 @@ def _check(group: Group) -> Findings:
 
 
 def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
-    """Return a sentence if clients stopped too early to show a later break of a recovery promise.
+    """Return a sentence if clients stopped too early to show a later breach of a recovery promise.
 
     Args:
         facts: The run's facts.
         budget_s: The budget of the promise, in seconds.
-        what: A phrase for the anomaly that could not show, such as "an outage".
+        what: A phrase for the anomaly that could not be detected, such as "an outage".
 
     Returns:
         One sentence. Empty if clients continued for longer than the budget.
@@ -307,7 +307,7 @@ def _no_authorizer(group: Group, error: str) -> str:
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
-    """Return a phrase with the leader's actions in a time span that prove that it led; or "".
+    """Return a phrase with actions in a time span that only a leader can perform; "" if none.
 
     Args:
         group: The partition.
@@ -322,7 +322,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     by = "" if node else f" (by {listed(sorted({*texts(select(rows, answered), 'observer')}))})"
     sends, ended = group.table("sends"), ints(polls, "complete_ns")
     read = (ended >= span[0]) & (ended <= span[1]) & present(polls, "offset")
-    # Clients fetch before their polls, but not before the send.
+    # A client may fetch a record before its poll begins, but not before the record's send.
     new = ints(sends, "value")[ints(sends, "invoke_ns") >= span[0]]
     read &= np.isin(ints(polls, "value"), new) & (not followers_serve(group))
     given = len(np.unique(ints(polls, "offset")[read]))
@@ -338,7 +338,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return a phrase: whether a leader appended the sends of a time span, by its log end."""
+    """Return a phrase: whether a leader's log end grew in a time span in which clients sent."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
         return f"appended nothing (its log end offset stayed at {ends[0]})"

@@ -5,7 +5,7 @@ these offsets, which an older leader wrote but never committed. Below its own ea
 watermark, its log is the same as all others. So it lost no record below that offset. It also lost
 no record that was sent when it already led and no other broker could lead.
 
-Both facts are known for an election that a fault ordered. The replica reported its high watermark
+Both facts are known for an election that a fault requested. The replica reported its high watermark
 before the fault began. All in-sync replicas were dead when it began to lead. If instead the plan
 permits unclean elections, the time of such an election is unknown. An old leader may continue while
 it is cut off, and accept records for a while. In that case each unclean election may have lost any
@@ -99,7 +99,7 @@ class UncleanElections:
         return bool(self.took(np.array([offset]))[0])
 
     def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
-        """Return whether an unclean leader of a later epoch may have lacked a record of an epoch.
+        """Return whether the unclean leader of a later epoch may have lacked a record of an epoch.
 
         An unclean election loses no record that a leader wrote or announced after it. The later
         leaders, up to the next unclean election, have such records.
@@ -121,7 +121,7 @@ class UncleanElections:
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
     """Return whether an unclean leader may have lacked one of the given values at an offset.
 
-    The send times of the values come from the record, if it has them.
+    If the run's record has the send times of the values, these times count, too.
 
     Args:
         group: The partition.
@@ -137,7 +137,7 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
 def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
     """Return a mask of the values that an unclean leader may have lacked, by their offsets.
 
-    The send times of the values come from the record, if it has them.
+    If the run's record has the send times of the values, these times count, too.
 
     Args:
         group: The partition.
@@ -218,7 +218,7 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
     # A report from before an earlier unclean election may describe a log that it then lost.
     since_ns = max((_seen_ns(each) for each in earlier), default=-1)
     start, told_ns = _high_watermark(group, order.leader, since_ns, order.began_ns)
-    # It also lacks records that its disk had lost by then, even if it reported them before.
+    # The leader also lacks records that its disk had lost by then, even if it reported them before.
     kept = [
         loss.first_taken
         for loss in group.facts.disk_losses

@@ -1,9 +1,10 @@
-"""Find faults that ordered an unclean election. A loss by such an election breaks no promise.
+"""Find faults that requested an unclean election. A loss by such an election breaks no promise.
 
-A plan may leave `unclean.leader.election.enable` off, and use a fault to order such an election of
-one partition. The metadata log shows whether it happened (`unclean_elections`). This module only
-returns the partition of the order, and the epoch in which the election was seen. An unconfirmed
-order may have been carried out. A fault that was skipped or refused before it began gave no order.
+A plan may leave `unclean.leader.election.enable` off, and use a fault to request such an election
+for one partition. The metadata log shows whether it happened (`unclean_elections`). This module
+returns only the partition of the request, and the epoch in which the election was seen. An
+unconfirmed request may have been carried out. A fault that was skipped, or refused before it began,
+requested nothing.
 """
 
 import json
@@ -25,7 +26,7 @@ Place = tuple[str, int]
 
 
 def unclean_orders(faults: pa.Table) -> tuple[UncleanOrder, ...]:
-    """Return the unclean elections that faults ordered, by effect, by spec or by target."""
+    """Return the unclean elections that faults requested, from the rows' effect, spec or target."""
     rows = select(faults, equal(faults, "kind", KIND) & was_begun(faults))
     times = (ints(rows, name).tolist() for name in ("requested_ns", "confirmed_ns"))
     found = zip(texts(rows, "spec"), texts(rows, "effect"), *times, strict=True)

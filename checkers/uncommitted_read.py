@@ -1,19 +1,19 @@
 """uncommitted-read: a reader received a record that was not committed.
 
 Definition: a poll returned a value at an offset. Two answers of leaders announced a high watermark
-at or below that offset. One is the first answer that was asked for after the poll. The other is the
-first such answer of a certain epoch or of a later one: the newest epoch in which the poll can have
-been served. Without such answers the poll is not checked.
+at or below that offset. One is the first answer that was requested after the poll. The other is the
+first such answer in the newest epoch in which the poll may have been served, or in a later epoch.
+Without such answers, the poll is not checked.
 
 Why it proves something: readers get only records below the leader's high watermark. The high
 watermark never goes back, even if another broker leads. So each leader after the poll announces a
-higher high watermark than the offset that was read.
+high watermark above the offset that was read.
 
 What would not prove it:
 
 - An answer of an old leader that was cut off and does not know the new leader. Its answer alone
   proves nothing if any source shows a newer epoch. The sources are ListOffsets, Metadata and
-  ZooKeeper, until `SEEN_WITHIN_NS` after the answer was asked for. A leader that serves readers is
+  ZooKeeper, until `SEEN_WITHIN_NS` after the answer was requested. A leader that serves readers is
   asked several times a second. If the machine hangs and no broker is asked, no source can show a
   new leader.
 - A high watermark that went back later. `high-watermark-regression` reports it.
@@ -99,7 +99,7 @@ def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
 
 
 def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
-    """Return, for each poll, the index of the first later answer of its epoch or a later one."""
+    """Return, for each poll, the index of the first later answer in the given or a later epoch."""
     found = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():
         counts = np.flatnonzero(told.epochs >= epoch)
@@ -172,9 +172,9 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
 
 
 def _known_ns(group: Group, read: Uncommitted) -> int:
-    """Return when a record was first known to be written.
+    """Return the time at which a record was first known to be written.
 
-    That is its acknowledgement or the end of the poll, whichever is earlier. Clients fetch records
+    This is its acknowledgement or the end of the poll, whichever is earlier. Clients fetch records
     before their polls return them.
     """
     sends = group.table("sends")
@@ -268,7 +268,7 @@ def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) ->
 
 
 def _vouched(group: Group, found: Anomaly) -> Sent | None:
-    """Return a value's send if its acknowledgement means that all in-sync replicas have it.
+    """Return a value's send if the acknowledgement means that all in-sync replicas have the value.
 
     Sends with acks=1 and sends in transactions do not count.
     """
@@ -292,7 +292,7 @@ def _written_instead(group: Group, found: Anomaly) -> str:
 
 
 def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
-    """Return a phrase with the time until which a leader announced too little, and its ISR's logs.
+    """Return a phrase: how long a leader's high watermark stayed too low, and its ISR's log ends.
 
     A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
@@ -356,7 +356,7 @@ def _isr_meanwhile(
 
 
 def _reached_ns(group: Group, record: Acked, node: str) -> int:
-    """Return when a log first ended beyond a record after its send; `NEVER_NS` if never."""
+    """Return the first time after a record's send at which a log ended beyond it; or `NEVER_NS`."""
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
     return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
@@ -370,7 +370,7 @@ def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, 
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
-    """Return when a leader last announced an offset as not committed: asked time and answer time.
+    """Return when a leader last announced an offset as not committed: time asked, time answered.
 
     Only answers before its first higher announcement count.
     """

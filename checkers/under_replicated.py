@@ -4,20 +4,20 @@ Definition: one of two cases.
 
 1. A record was acknowledged with acks=all and is in the last leader's final log, but in fewer final
    logs than `min.insync.replicas`.
-2. After the recovery, the final log of an ISR member is too short. It ends below a high watermark
-   that a leader announced, or below an acknowledged offset, at least two seconds before the last
-   ISR report. Every broker's last report must name this member.
+2. After the recovery, the final log of an ISR member is too short. At least two seconds before the
+   last ISR report, a leader announced a high watermark above the log's end, or a record that the
+   log does not reach was acknowledged. Every broker's last ISR report must contain this member.
 
 Why it proves something: with acks=all, a leader acknowledges only when every in-sync replica has
 the record. There must be at least `min.insync.replicas` of them. A replica never drops such a
-record later (KIP-101). So the record survives if all other brokers are lost. A missing copy shows
-in no reader's answer. It also shows in no comparison of two logs, because one log merely ends
+record later (KIP-101). So the record survives if one of these replicas is left. Readers do not
+notice a missing copy. A comparison of two logs does not show it either, because one log merely ends
 early.
 
 What would not prove it:
 
 - A replica outside of the ISR, which may lag without limit.
-- A copy that a power loss, a wipe or a flipped bit took, and that was not fetched again.
+- A copy that a power loss, a wipe or a flipped bit removed, and that was not fetched again.
 - A record that an unclean leader lacked, so that its followers truncated it.
 - A log that is missing, or could not be read to its recorded end.
 - An announcement within two seconds of the last ISR report, because a broker may report the ISR
@@ -214,7 +214,7 @@ def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
 def taken(
     group: Group, node: str, offset: int, *, since_ns: int, flips_since_ns: int = -1
 ) -> set[str]:
-    """Return the disk faults that removed an offset from a replica, by their excuses.
+    """Return the excuses of the disk faults that removed an offset from a replica.
 
     Args:
         group: The partition.
@@ -242,7 +242,7 @@ def _whole_ns(group: Group) -> int:
 
 
 def _members(group: Group) -> frozenset[str]:
-    """Return the nodes in the ISR after the recovery, by the last report of every broker."""
+    """Return the nodes in the ISR after the recovery, according to every broker's last report."""
     recovered = group.facts.milestone("recovered")
     if recovered is None or not group.facts.recovered:
         return frozenset()
@@ -380,7 +380,7 @@ def _record_of(group: Group, found: Anomaly) -> Acked:
 def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[str]:
     """Return a phrase with the leader that acknowledged the record while some replicas lacked it.
 
-    The phrase is "" if the leader is unknown.
+    The list is empty if the leader is unknown.
     """
     by = led_between(group, acked.sent_ns, acked.acked_ns)
     without = [each for each in nodes if _lacked(group, acked, each)]

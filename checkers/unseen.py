@@ -4,7 +4,7 @@ Definition: `unseen` is a certainly committed value that no read returned, and t
 `lost-write`. All final reads of its partition must be complete, all transactions resolved, and the
 ISR full. If there is a read_committed final read, only read_committed reads count for records of
 transactions. Other readers receive such records in any case. If a system's replica logs cannot be
-read, it is unknown whether the record is in a log. Then it is a `lost-write`.
+read, it is unknown whether the record is in a log. Then the missing record is a `lost-write`.
 
 `final-read-incomplete` is a final read that stopped before its target, or was never made. It is
 also reported if committed records of the leader's final log lie beyond the target, because a
@@ -312,7 +312,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
 
 
 def _without_leader(group: Group, since_ns: int) -> str:
-    """Return a phrase if, since some time, every report names no leader of the partition."""
+    """Return a phrase if all reports since some time name no leader of the partition."""
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0

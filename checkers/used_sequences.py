@@ -2,10 +2,10 @@
 
 With `after_timeout = "go-on"`, a client continues after a timeout and aborts a transaction that has
 unanswered sends. The abort drops the queued retries. librdkafka then uses their sequence numbers
-again, in the same producer epoch. If the first try was written, the broker takes the next record
-for a copy of it. It acknowledges the next record at the offset of the first, as KIP-98 requires.
-The next record is never written. Kafka's own client takes a new epoch instead (KIP-360), so it
-needs no excuse.
+again, in the same producer epoch. If the first try was written, the broker considers the
+next record a copy of it. So it acknowledges the next record at the offset of the first, as KIP-98
+requires. The next record is never written. Kafka's own client uses a new epoch instead (KIP-360),
+so it needs no excuse.
 
 The proof has three parts:
 

@@ -1,10 +1,10 @@
 """The version order of a partition: the value at each offset, as far as known.
 
-All checks that need the records between two records use it. By the contract, it contains certainly
+All checks that need the records between two records use it. For the contract, it contains certainly
 committed values, values that readers received, and the leader's final log. Values of transactions
 that did not certainly commit are left out: a read_uncommitted reader may receive them, but no
-reader has to. Jepsen's version order contains every value that a reader received, aborted or not,
-and no replica's log.
+reader has to. Jepsen's version order contains every value that a reader received, aborted or not.
+It contains nothing from replicas' logs.
 """
 
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ def _logged(group: Group) -> tuple[Ints, Ints]:
 
 
 def _never_there(group: Group) -> Ints:
-    """Return values that readers need not receive: failed sends, uncommitted transactions."""
+    """Return the values that readers need not receive (failed sends, uncommitted transactions)."""
     sends = group.table("sends")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value))
     return stack([ints(group.doubtful, "value"), ints(failed, "value")])

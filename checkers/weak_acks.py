@@ -1,4 +1,4 @@
-"""Decide whether an election, restart or truncation may have lost a record of acks=1.
+"""Decide whether an election, restart or truncation may have lost a record sent with acks=1.
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
 elected, or if the leader returns without its log's end. If neither happened, the leader had the
@@ -12,8 +12,8 @@ If brokers' own logs are not visible, truncations are not recorded. Then a fault
 possible cause. An election or restart that the system shows is a possible cause, too. If it shows
 neither elections nor restarts, the cause is unknown.
 
-Each of these causes removes the end of what a leader wrote in its epoch. If the last leader's log
-has another record of the same epoch at that offset or later, none of them is the cause.
+Each of these causes removes the last records that a leader wrote in its epoch. If the last leader's
+log has another record of the same epoch at that offset or later, none of them is the cause.
 """
 
 from bisect import bisect_left
@@ -38,7 +38,7 @@ from results.record.declared import Sight
 
 
 def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether any known event may have lost a record of acks=1.
+    """Return whether any known event may have lost a record sent with acks=1.
 
     Args:
         group: The partition.
@@ -58,7 +58,7 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
 
 
 def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether an event that the system does not show may have lost a record of acks=1.
+    """Return whether an event that the system does not show may have lost a record with acks=1.
 
     Args:
         group: The partition.
@@ -72,7 +72,7 @@ def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenCuts:
-    """Records of acks=1 that may have been truncated, in a system that does not show truncations.
+    """Records with acks=1 that may have been truncated, in a system that hides truncations.
 
     Attributes:
         may_be: A known event may have lost the record.
@@ -102,7 +102,7 @@ def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
 
 
 def _happened(group: Group, sent_ns: int) -> bool:
-    """Return whether a known event other than a truncation may have lost a record of acks=1."""
+    """Return whether a known event other than a truncation may have lost a record with acks=1."""
     facts = group.facts
     since_ns = 0 if _unsettled(group, sent_ns) else sent_ns - TOLD_LATE_NS
     if not group.shows_cuts and not was_left_alone(facts, sent_ns, NEVER_NS):
@@ -114,7 +114,7 @@ def _happened(group: Group, sent_ns: int) -> bool:
 
 
 def _read_until_ns(group: Group) -> int:
-    """Return when final reads ended. The brokers' later stop cannot explain a lost record."""
+    """Return the end of the final reads. The brokers' later stop cannot explain a lost record."""
     ended_ns = int(ints(group.final_polls, "complete_ns").max(initial=-1))
     return ended_ns if ended_ns >= 0 else NEVER_NS
 
@@ -128,7 +128,7 @@ def _unsettled(group: Group, sent_ns: int) -> bool:
 
 
 def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether a possible acknowledging leader left no record at or after an offset.
+    """Return whether some leader that may have acknowledged left no record from an offset on.
 
     Args:
         group: The partition.
@@ -151,7 +151,7 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
 
 
 def _begun_ns(group: Group) -> dict[int, int]:
-    """Return when each leader epoch was first reported."""
+    """Return, for each leader epoch, the time at which it was first reported."""
     rows = group.table("leadership")
     led = select(rows, (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0))
     epochs = np.unique(ints(led, "leader_epoch")).tolist()

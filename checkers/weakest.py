@@ -1,4 +1,4 @@
-"""In a run's plan, replace settings that could not be read by their weakest values.
+"""In a run's plan, set each setting that could not be read to its weakest value.
 
 If a setting cannot be read from the system, Logquake assumes no promise that depends on it. So the
 contract and all excuses use the value that promises least.
@@ -20,7 +20,7 @@ _WEAKEST: Mapping[str, str] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""The weakest values of broker settings. A topic setting has the same name, some without `log.`."""
+"""The weakest values of broker settings. Some topic settings have the name without `log.`."""
 
 
 def as_weakest(plan: Plan, declared: Declared) -> Plan:
@@ -34,7 +34,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return a sentence for each setting that could not be read: it promises nothing."""
+    """Return, for each setting that could not be read, a sentence: nothing is promised about it."""
     return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)

@@ -47,7 +47,7 @@ class Truncation:
 
     def text(self, offset: int) -> str:
         """Return the truncation as a phrase about one offset that it removed."""
-        # Brokers' log lines have times of clocks that may be faked, so no time of the run.
+        # A broker's clock may be faked, so truncations from its log lines have no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
         what = f"{self.node} truncated offset {offset}{when}"
         if self.from_offset != offset and self.to_offset >= 0:
@@ -95,7 +95,7 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
 
 @once
 def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
-    """Return the recorded truncations that removed an offset, the last leader's first.
+    """Return the recorded truncations that removed an offset. The last leader's come first.
 
     The last leader's truncation matters most. Without it, a follower's truncation loses nothing.
 
@@ -129,9 +129,10 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
 
 
 def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
-    """Return truncations without those that certainly happened before a time.
+    """Return the given truncations, except those that certainly happened before a time.
 
-    A truncation without a time is dropped if the log had fallen to exactly its offset by then.
+    A truncation without a time is left out if the log had already shrunk to exactly the offset from
+    which it truncated.
     """
     left = list(cuts)
     for node in {cut.node for cut in cuts}:
@@ -165,7 +166,7 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
 
 
 def cut_alike(group: Group, offset: int, since_ns: int) -> str:
-    """Return a phrase with the nodes that truncated an offset, if all did so from one offset."""
+    """Return a phrase with the nodes that removed an offset, if all cut from the same offset."""
     cuts = truncations_of(group, offset, since_ns=since_ns)
     nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
     return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""
@@ -214,7 +215,7 @@ def vanished(group: Group, value: int) -> list[str]:
 
 
 def skipped_by(group: Group, offset: int) -> list[int]:
-    """Return the ops that skipped an offset, which is a consequence of a lost record."""
+    """Return the ops that skipped an offset. If a record is lost, readers skip its offset."""
     polls = group.table("polls")
     offsets, op_ids = ints(polls, "offset"), ints(polls, "op_id")
     ops: set[int] = set()

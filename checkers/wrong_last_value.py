@@ -15,7 +15,7 @@ itself, whenever its cleaner runs.
 What would not prove it:
 
 - A record that a later record of its key may have replaced, if the later record may have committed
-  (`cleaned`). A tombstone with an unknown offset may have replaced it.
+  (`cleaned`). A tombstone with an unknown offset counts as such a later record.
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
 
@@ -23,14 +23,15 @@ A tombstone stays only for `delete.retention.ms`. A reader or a replica that com
 old value and never learns of its deletion. So a deleted value counts only in two cases:
 
 - In a replica's log, if this replica certainly had the tombstone. It wrote the tombstone as leader,
-  or its log went beyond it in time. It must not have lost it again by a truncation or disk fault. A
-  reassignment may copy any replica after the tombstone was removed, so then no log proves it.
+  or its log went beyond it in time. The replica must not have lost the tombstone again by a
+  truncation or disk fault. After a reassignment no log proves it, because any replica may be a copy
+  that was made after the tombstone was removed.
 - In a read, while the leader's log still has the tombstone.
 
 The check cannot see a record that was lost and replaced before the run ended, because it looks like
 a cleaned record. It cannot see a deleted value in a follower's log if tombstones are removed at
-once (a retention of 0). It cannot see one if the clocks of brokers are shifted either, because
-these clocks decide when tombstones are removed.
+once (a retention of 0). It also cannot see such a value if the run shifts the brokers' clocks,
+because these clocks decide when tombstones are removed.
 """
 
 from collections.abc import Iterator
@@ -155,7 +156,7 @@ def _due(group: Group) -> tuple[Ints, Ints]:
 
 
 def _hidden(group: Group) -> int:
-    """Return the number of keys that only tombstones with unknown offsets keep from a check."""
+    """Return the number of keys that are unchecked only due to tombstones with unknown offsets."""
     (due_at, due_value), later = group.view(_due), latest(group)
     alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
     return int((alive & (later.adrift > due_at)).sum())

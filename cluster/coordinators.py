@@ -1,4 +1,4 @@
-"""Finds the coordinator's partition: its leader coordinates a group or transactional id."""
+"""Finds the partition whose leader coordinates a group or a transactional id."""
 
 import struct
 from collections.abc import Collection
@@ -13,10 +13,10 @@ KEPT_IN = {
 }
 """The internal topic of each kind of coordinator.
 
-The leader of one of its partitions coordinates the ids that the partition stores.
+The leader of each partition of this topic coordinates the ids that the partition stores.
 """
 _POWERS = [1]
-"""Cached powers of 31, which keep the hash of a long name fast."""
+"""Cached powers of 31. They make the hash of a long name fast to compute."""
 _SIGN = 0x8000_0000
 
 

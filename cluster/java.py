@@ -49,8 +49,8 @@ def find_java() -> Java:
     The function searches `JAVA_HOME`, then `PATH`, then the Python extra `java`.
 
     Raises:
-        UserError: No Java is new enough. The message lists the old ones and the command to install
-            one.
+        UserError: No Java is new enough. The message lists each Java that was found, and the
+            command to install one.
     """
     rejected = []
     for path in _candidates():

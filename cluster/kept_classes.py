@@ -3,7 +3,7 @@
 Java can save the parsed classes of a program, and map them into memory at the next start
 (class-data sharing, JEP 350). The cache folder holds the saved archive. Java itself detects an
 archive that does not fit, and ignores it. But a truncated archive would crash Java. For this reason
-its checksum is compared first.
+the archive's checksum is compared first.
 """
 
 import hashlib

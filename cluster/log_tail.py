@@ -62,8 +62,8 @@ class News:
 
     Attributes:
         batches: The new batches, ordered by offset.
-        cut: The offset from which the log was replaced since the last read. None if the log only
-            grew.
+        cut: The offset from which the log's content was replaced since the last read. None if the
+            log only grew.
         start: The first offset of the log, according to its segments.
         end: The offset after the last batch that was read.
         whole: Whether `end` is the end of the log and no batch was damaged.

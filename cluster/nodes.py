@@ -4,7 +4,7 @@ from results.record.plan import Plan
 
 ZOOKEEPER_MACHINE = "zk"
 FIRST_CONTROLLER, MOST_CONTROLLERS = 101, 5
-"""The first node id of separate controllers, far above broker ids, and their largest number."""
+"""Separate controllers: the first node id, far above broker ids, and the maximum count."""
 
 
 def broker_names(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""Converts new batches of a partition's replicas to rows, unpacking equal batches once."""
+"""Converts new batches of a partition's replicas to rows, and unpacks equal batches once."""
 
 from collections.abc import Mapping, Sequence
 

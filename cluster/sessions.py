@@ -1,4 +1,4 @@
-"""Computes from the plan how long brokers may not notice an ended or lagging broker."""
+"""Computes from the plan how long an ended or lagging broker may stay unnoticed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,7 @@
 """Start the engine that judges a run while the run still goes on.
 
-Spark takes about as long to start as a run takes for its final reads and the stop of its brokers.
-So a thread of the command watches the run's milestones. When the cluster has recovered, the thread
+Starting Spark takes about as long as a run's final reads and the stop of its brokers together. So a
+thread of the command watches the run's milestones. When the cluster has recovered, the thread
 starts Spark, and then imports the modules that draw plots. Before that, the run has the whole
 machine. The local engine, and Spark on a cluster, start only when the judgement begins. If the
 thread fails, the judgement raises the thread's error.
@@ -47,7 +47,7 @@ class Ahead:
 
     @contextmanager
     def watching(self, paths: RunPaths) -> Iterator[None]:
-        """Start the engine once the run has recovered; on exit, end an engine that is left over.
+        """Start the engine once the run has recovered; on exit, end the engine if it still runs.
 
         Args:
             paths: The run, which this process has locked.
@@ -57,7 +57,7 @@ class Ahead:
             return
         thread = threading.Thread(target=self._make, args=(paths,), name="engine", daemon=True)
         try:
-            with postponed():  # A starting stage's signals must not reach this thread.
+            with postponed():  # The thread must not get a stage's signals.
                 thread.start()
             yield
         finally:
@@ -113,7 +113,7 @@ class Ahead:
             self._await(paths, _CALM)
             if self._given_up:
                 return
-            # The stage answers signals by now. The processes started here must end by signals, too.
+            # The stage handles signals by now. Signals must also end the engine's processes.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             with ExitStack() as opened:
                 opened.enter_context(scratch_in(paths))

@@ -29,7 +29,7 @@ class Moved:
 
     Attributes:
         plan: The plan that will be played.
-        notes: Each further difference from the stored run, as a sentence.
+        notes: Each difference from the stored run, except the system, in a sentence.
     """
 
     plan: Plan
@@ -128,7 +128,7 @@ def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_owners_settings(values: dict[str, Any]) -> bool:
-    """Remove attached brokers' settings from a plan's values; return whether there were any."""
+    """Remove the settings of attached brokers from a plan's values; return whether it had any."""
     values["min_insync"] = min(_MIN_INSYNC, values["replication"])
     gone = [values.pop(key, None) for key in _OF_BROKERS]
     return any(gone)

@@ -1,10 +1,10 @@
 """The brokers of a run, and the phases that every run has, scripted or not.
 
 1. Start the brokers, wait until they are ready, and create the topics.
-2. Watch each broker by direct questions.
+2. Observe each broker with direct requests.
 3. Play the run: see `harness.life` and `harness.scenarios.life`.
 4. Final reads.
-5. Note leaders, high watermarks and log ends.
+5. Record leaders, high watermarks and log ends.
 6. Stop gracefully, and collect the files.
 
 Each cleanup is registered with an `ExitStack` before the change that it undoes. So every cleanup
@@ -73,8 +73,8 @@ class Arena:
         progress: Prints the run's progress.
         interrupts: The first and the second Ctrl-C.
         undo: Runs each registered cleanup when the run ends.
-        hosts: The machines of the nodes; `start` makes them.
-        observer: Asks each broker for its view; `watch` makes it.
+        hosts: The machines of the nodes; `start` creates them.
+        observer: Asks each broker for its view; `watch` creates it.
         troubles: A sentence for each thing that could not be recorded.
     """
 
@@ -103,11 +103,11 @@ class Arena:
         )
 
     def look_for_ends(self, cluster: Deployment) -> None:
-        """Record servers that have ended. Call this often; it checks every two seconds only."""
+        """Record servers that have ended. Call this often; it checks at most every two seconds."""
         if stopwatch_s() - self._looked_s < LOOK_FOR_ENDS_S:
             return
         ended = cluster.ended()
-        # Two checks, because a server may just be stopping on order.
+        # Two checks, because Logquake may just be stopping the server.
         self._note_ends(cluster, [each for each in ended if each in self._suspects])
         self._suspects, self._looked_s = ended, stopwatch_s()
 
@@ -122,7 +122,7 @@ class Arena:
 
     def _note_ends(self, cluster: Deployment, ended: Sequence[Ended]) -> None:
         for each in ended:
-            end = (each.node, each.incarnation, each.stopped)  # The code may be unknown yet.
+            end = (each.node, each.incarnation, each.stopped)  # The exit code may follow later.
             if end in self._ended:
                 continue
             self._ended.add(end)
@@ -138,7 +138,7 @@ class Arena:
             self.progress.say(f"  {called(each.node)} {how}")
 
     def _disk_failed(self, node: str) -> bool:
-        """Return whether Logquake's own file system below a node's data failed; report it once."""
+        """Return whether Logquake's file system below a node's data failed; report that once."""
         trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
             f"Logquake's file system below the data of {node} {trouble}, so the broker's errors"
@@ -353,7 +353,7 @@ class Arena:
                 return
             self.refuse_a_full_disk()
             if writers_lost() or (self.observer and self.observer.failures()):
-                return  # The run still ends in order, but is unknown at best.
+                return  # The run still ends in order, but is at best unknown.
 
     def refuse_a_full_disk(self) -> None:
         """Raise an error if a disk that the run uses is nearly full.

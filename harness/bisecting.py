@@ -31,7 +31,7 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
     """Return the failure to bisect, i.e. the most severe anomaly of a stored run.
 
     Raises:
-        PlanError: The stored run is not invalid.
+        PlanError: The stored run is valid or unknown.
     """
     if verdict.valid is not Validity.INVALID:
         raise PlanError(
@@ -68,7 +68,7 @@ def unbuilt(plan: Plan) -> str:
 
 
 def settled_by(tally: Tally) -> tuple[int, str] | None:
-    """Return the exit code and its reason once further reruns cannot change them, else None."""
+    """Return the exit code and its reason; None if further reruns can still change them."""
     last = tally.repeats[-1]
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: this ends the bisection"

@@ -1,8 +1,8 @@
 """Fetch the version of confluent-kafka that a plan names, for the run's workers.
 
-Each version of confluent-kafka holds one version of librdkafka in its wheels. A fetched version has
+The wheels of each confluent-kafka version contain one version of librdkafka. A fetched version has
 its own folder in the cache. That folder is first on the Python path of the worker processes.
-Logquake's own process keeps its own version.
+Logquake's own process keeps the installed version.
 """
 
 import subprocess

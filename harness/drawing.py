@@ -23,9 +23,9 @@ bytes in a client and 1,000,012 in a broker. Both limits count the key and the h
 _KNOWN_LIMIT = 256 * _KIB
 """The longest payload for a system whose limit is unknown."""
 _SHARES, _BUSY_SHARES = (30, 400, 1500), (300, 20_000, 60_000)
-"""For each range of `_LONG`: one message in this number comes from the range, in a run of up to two
-minutes. A longer run has fewer of them. If clients are not busy, these messages take some tens of
-MB on each broker."""
+"""For each range of `_LONG` a number N: one message in N has a payload from this range. In a run
+of more than two minutes, N is larger. If clients are not busy, these messages take some tens of MB
+on each broker."""
 _SHORT_RUN_S = 120
 _BUSY = 2000
 """Clients are busy if they send more messages a second than this."""
@@ -46,8 +46,8 @@ _FLYING = frozenset({"max.in.flight", "max.in.flight.requests.per.connection"})
 def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
     """Return a plan with random values for the contents and the batching of messages.
 
-    The plan of a story stays as it is, because the story's steps decide. A plan in virtual time
-    stays, too: simulated clients send payloads of one size, and never compress.
+    The plan of a scenario stays as it is, because its steps determine the messages. A plan in
+    virtual time stays, too: simulated clients send payloads of one size, and never compress.
 
     Args:
         plan: The plan with defaults.
@@ -101,7 +101,7 @@ def _of_all(plan: Plan) -> dict[str, object]:
 
 
 def _chosen(random: Random, known: tuple[str, ...]) -> str:
-    """Return a random codec. Two releases that both know it get the same codec from one seed."""
+    """Return a random codec. With equal seeds, two releases get the same codec if both know it."""
     drawn = random.choice(_WITH_ZSTD)
     return drawn if drawn in known else random.choice(known)
 
@@ -121,7 +121,7 @@ def _most_bytes(plan: Plan) -> int:
     """Return the longest payload that the known limits allow."""
     if not (plan.is_kafka or plan.is_reference):
         return _KNOWN_LIMIT
-    if plan.clients is not None:  # These settings are not read here, and may have a limit.
+    if plan.clients is not None:  # The clients' file is not read, and may set a limit.
         return 0
     settings = (plan.broker, plan.client, *plan.node.values())
     limits = [each[name] for each in settings for name in _LIMITS if name in each]
@@ -139,7 +139,7 @@ def _batch_bytes(plan: Plan) -> int | None:
 def _max_in_flight(plan: Plan) -> int | None:
     """Return a random limit for requests in flight.
 
-    The result is None if more than one could reorder messages.
+    The result is None if several requests in flight could reorder messages.
     """
     if plan.clients is not None or not _FLYING.isdisjoint(plan.client) or not plan.idempotent:
         return None

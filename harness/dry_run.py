@@ -119,5 +119,5 @@ def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
 
 @cache
 def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
-    """Choose the hosts. The choice is cached for a suite's other entries, as the check is slow."""
+    """Choose the hosts. The check is slow, so a suite's other entries use the cached choice."""
     return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

@@ -1,4 +1,4 @@
-"""Errors of a command, beyond the errors of the other packages."""
+"""Errors that end a command and that no other package defines."""
 
 from cluster.protocol import UserError
 

@@ -1,7 +1,7 @@
 """`logquake run --escalate`: play one plan at level 0, 1, 2, ... until it fails.
 
-Then play the last level that passed once more with another seed, because that level may have passed
-by chance. `nemesis/levels.py` defines the levels and their order.
+Then repeat the last level that passed, with another seed, because that level may have passed by
+chance. `nemesis/levels.py` defines the levels and their order.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def refuse_escalation(plan: Plan) -> None:
     """Raise an error for a plan that has no levels.
 
     Raises:
-        UserError: Why the plan has no levels, and the remedy.
+        UserError: The plan has no levels. The message has the reason and the remedy.
     """
     hard = plan.model_copy(update={"level": len(LEVELS) - 1})
     if why := level_refusal(hard):

@@ -10,12 +10,12 @@ _PLANS, _SUITES = "docs/plans", "docs/nightly"
 
 
 def example_plans() -> dict[str, Path]:
-    """Return the files of all example plans, by their names on the command line."""
+    """Return the file of each example plan; the keys are the names on the command line."""
     return _named(_PLANS)
 
 
 def example_suites() -> dict[str, Path]:
-    """Return the files of all example suites, by their names on the command line."""
+    """Return the file of each example suite; the keys are the names on the command line."""
     return _named(_SUITES)
 
 

@@ -40,18 +40,18 @@ _SINCE = {
     "noted": "while its brokers stopped",
     "stopped": "while its files were collected",
 }
-"""For a run's last milestone: a description of the phase in which the run died."""
+"""For each milestone: the phase in which a run died if this was the run's last milestone."""
 
 
 def heal_store(root: Path) -> Healed:
     """Undo what a store's dead runs left on their hosts. Runs in progress are left alone.
 
     Returns:
-        One sentence for each thing that was done or failed; it names the run.
+        One sentence for each thing that was done or failed. Each sentence names the run.
     """
     done: list[str] = []
     failed: list[str] = []
-    others: list[str] = []  # In a shared store there may be a thousand.
+    others: list[str] = []  # A shared store may have thousands.
     for run in Store(root).runs():
         try:
             refuse_unless_own(run)
@@ -126,7 +126,7 @@ def _is_same(file: Path, named: str) -> bool:
 
 
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
-    """Heal a dead run; return sentences on what was done and on what failed."""
+    """Heal a dead run; return two lists of sentences: actions that succeeded, and failures."""
     in_force = len(open_entries(run.ledger))
     died = _note_died(run)
     healed = heal_dead_run(run)
@@ -153,9 +153,10 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
 
 
 def _note_died(run: RunPaths) -> str:
-    """Record that a run died while it was played; return a sentence on when, or an empty text.
+    """Record that a run died while it was played; return a sentence that says when.
 
-    The function ignores an imported or copied run, which may still be in progress elsewhere.
+    The result is empty if the run ended by itself. The function ignores an imported or copied run,
+    because such a run may still be in progress elsewhere.
     """
     if (run.root / MANIFEST).exists() or is_copy(run):
         return ""

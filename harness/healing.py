@@ -27,7 +27,7 @@ class Heal(Protocol):
     def __call__(self, *, limit_s: float) -> HealReport:
         """Heal all faults.
 
-        The limit applies to the faults, and again to the return of the brokers.
+        The limit applies twice: to healing the faults, and to waiting for the brokers.
         """
 
 

@@ -4,9 +4,9 @@ The stage is the child process that plays the run. The first Ctrl-C ends the mai
 run still heals its faults, recovers, does its final reads and is judged. The second Ctrl-C skips
 everything except healing and stopping.
 
-While the stage listens for signals, the stage prints the answer on its own console. At other times
-the command prints the answer. A signal before that time prevents the start of a cluster; a signal
-after that time prevents the judgement.
+After each signal, a sentence tells the user what happens next. While the stage listens for signals,
+the stage prints this sentence. Before and after that, the command prints it. A signal before the
+stage listens prevents the start of a cluster. A signal after the stage prevents the judgement.
 
 If the parent dies, this module kills the stage. The stage's hosts then end all processes that they
 started (`cluster.hosts.agent`).
@@ -35,7 +35,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_LIMIT_S = 5.0
 INSIST_S = 0.2
 LISTENING = "\n"
-"""The line that a stage writes to its parent when it begins to answer signals."""
+"""The line that a stage writes to its parent when it begins to handle signals."""
 BEGINNING = (
     "interrupted: no cluster is started, and the run ends within a few seconds (Ctrl-C again: end"
     " at once, without a verdict)"
@@ -90,7 +90,7 @@ def postponed() -> Iterator[None]:
 
 
 class Interrupts:
-    """Two events that the first and the second signal set.
+    """Two events: the first signal sets one, and the second signal sets the other.
 
     Args:
         event: Makes an event for the run's real or virtual time. A signal handler may set it.
@@ -130,7 +130,7 @@ class Interrupts:
         threading.Thread(target=heed, name="interrupts", daemon=True).start()
 
     def settle(self) -> int:
-        """Ignore further signals, wait for answers to earlier ones; return their number."""
+        """Ignore further signals; wait until earlier ones are reported, and return their number."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         heard = self.finish.is_set() + self.abandon.is_set()
@@ -149,7 +149,7 @@ class Interrupts:
 
 
 class Cut(KeyboardInterrupt):
-    """Interrupts work in progress after a signal."""
+    """The exception that interrupts the current work after a signal."""
 
 
 class _State(Enum):
@@ -214,7 +214,7 @@ class Answers:
         self._state = _State.STAGE
 
     def stage_ended(self, heard: int) -> None:
-        """Print the answers again, because the stage has ended.
+        """Print the answers from now on, because the stage has ended.
 
         Args:
             heard: The number of signals that the stage has answered.
@@ -225,7 +225,7 @@ class Answers:
             self._take(signal.SIGINT, None)
 
     def cut(self, answer: str, then: str) -> None:
-        """Let the first signal from now on interrupt the current work by a `KeyboardInterrupt`.
+        """Let the first signal from now on interrupt the current work with a `KeyboardInterrupt`.
 
         Args:
             answer: The sentence that is printed at once.
@@ -235,7 +235,7 @@ class Answers:
             KeyboardInterrupt: A signal has come since the stage's end.
         """
         self._then = then
-        if self._state is _State.CUT and self._came:  # The last step swallowed it and ended.
+        if self._state is _State.CUT and self._came:  # The last step has swallowed the `Cut`.
             raise self._made()
         if self.late:
             raise KeyboardInterrupt(then)
@@ -270,7 +270,7 @@ class Answers:
                     raise self._made()
 
     def _made(self) -> Cut:
-        # A name in the handler's own frame would keep it alive forever, by its traceback.
+        # A local name in the handler would keep the `Cut` alive: its traceback holds that frame.
         made = Cut(self._then)
         self._raised = weakref.ref(made)
         return made
@@ -284,13 +284,13 @@ class Answers:
         return self._raised is not None and self._raised() is None
 
     def _insist(self) -> None:
-        """Interrupt again whenever a library has swallowed the `Cut`; the user expects it."""
+        """Interrupt again each time a library has swallowed the `Cut`."""
         while not self._over.wait(INSIST_S):
             if self._is_swallowed():
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def _answer(self, sentence: str) -> None:
-        """Answer the first signal by a sentence; end the command after the second signal."""
+        """Print a sentence after the first signal; end the command after the second signal."""
         if self._came == 1:
             self._say(sentence)
         elif self._came == 2:  # noqa: PLR2004 - the second

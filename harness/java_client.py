@@ -1,8 +1,8 @@
 """Fetch, compile and check Kafka's Java client for a run's workers.
 
 Each worker talks to a Java program of Logquake (`workloads/clients/java/*.java`). That program is
-compiled once for each version of the client. The compiler is `javac`, or Eclipse's if the installed
-Java has none.
+compiled once for each version of the client. The compiler is `javac`. If the installed Java has no
+`javac`, it is Eclipse's compiler.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _OLD_BROKERS = (2, 1)
 _OLDEST_CLIENT = (2, 8)
 """The first client version that has all methods used by Logquake's Java program."""
 _FLAGS = (
-    # The brokers need the two cores: so little memory, one GC thread, only the fast compiler.
+    # Leave the cores to the brokers: little memory, one GC thread, only the fast compiler.
     "-Xmx512m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
     "-XX:+ExitOnOutOfMemoryError",
 )  # fmt: skip
@@ -94,7 +94,7 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
 
 
 def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
-    """Create a plan's clients without a connection, so that the Java client checks its settings.
+    """Create a plan's clients without a connection, so that Kafka's code checks the settings.
 
     Args:
         plan: The run's plan.

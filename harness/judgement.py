@@ -34,9 +34,9 @@ def choose_engine(name: str | None, spark_master: str | None, *, light: bool = F
     Args:
         name: The user's choice of engine.
         spark_master: The user's choice of Spark master.
-        light: Whether the run is one of the reference cluster, which needs only Python. Then the
-            default is local: the start of Spark would take a third of a first run, and both engines
-            give the same verdict.
+        light: Whether the run uses the reference cluster, which needs only Python. The default is
+            then local, because starting Spark would take a third of a first run. Both engines give
+            the same verdict.
 
     Raises:
         UserError: The user chose Spark, and no Java is installed.
@@ -63,7 +63,7 @@ def judge_stored(
 
     Args:
         roots: The runs' folders.
-        judge: None: the judge that each run's plan names.
+        judge: The judge; None if each run's own plan determines it.
         engine: The engine that judges.
         store: Whether to write each run's `verdict.json`.
 
@@ -114,7 +114,7 @@ def judge_uris(
 
     Args:
         uris: The URIs of the runs' folders; they may contain `*`.
-        judge: None: the judge that each run's plan names.
+        judge: The judge; None if each run's own plan determines it.
         engine: The engine that judges; it must be Spark.
         store: Whether to write each run's `verdict.json` into the run's folder.
 

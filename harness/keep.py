@@ -1,9 +1,9 @@
 """Keep a run's cluster after the verdict: `--keep`.
 
 The verdict needs stopped brokers and files that no process writes. So Logquake starts a second
-cluster of the plan, on copies of the nodes' files (`RUN/kept/`). The run's own files stay as they
-are. The kept cluster runs in a process of its own, detached from the terminal, until `logquake node
-RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies, too.
+cluster with the same plan, on copies of the nodes' files (`RUN/kept/`). The run's own files stay as
+they are. The kept cluster runs in a process of its own, detached from the terminal, until `logquake
+node RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies, too.
 
 `keep_cluster` starts `python -m harness.keep RUN_FOLDER` inside the hosts' namespaces. Once all
 nodes are up, `RUN/kept.json` has their addresses.
@@ -86,7 +86,7 @@ class Kept(BaseModel):
         hosts: The kind of hosts, from the plan.
         bootstrap: The brokers' addresses, `host:port,...`.
         zookeeper: ZooKeeper's address, `host:port`; an empty string if there is none.
-        machines: By name: n1, n2, ..., n101, ..., zk.
+        machines: Each machine by its name: n1, n2, ..., n101, ..., zk.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -110,7 +110,7 @@ class Kept(BaseModel):
 
 
 def keep_cluster(plan: Plan, paths: RunPaths) -> None:
-    """Copy the nodes' files, and start a cluster on the copies; it outlives this process.
+    """Copy the nodes' files, and start a cluster on the copies; the cluster outlives this process.
 
     Args:
         plan: The plan that was played.
@@ -196,7 +196,7 @@ def load_kept(paths: RunPaths) -> Kept:
         raise StoreError(f"the kept cluster of {paths.run_id} has ended; its files are in kept/")
     marked = run_mark(paths.processes)
     for name, each in kept.machines.items():
-        # A command enters the namespaces of the process that the file names, so check that.
+        # A command enters the namespaces of this process, so check whose process it is.
         if marked not in (environment_of(each.pid) or []):
             raise StoreError(
                 f"{paths.keeper}: process {each.pid} does not belong to the run; remove this file"
@@ -282,7 +282,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
 
 
 def _machines(plan: Plan, paths: RunPaths, cluster: Deployment) -> dict[str, Machine]:
-    """Return each machine with its agent, whose pid is also valid outside of the namespaces."""
+    """Return each machine, with its agent's pid as seen from outside of the namespaces."""
     agents = {
         entry.node: entry.process
         for entry in read_ledger(paths.processes)

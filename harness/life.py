@@ -5,7 +5,7 @@
 3. Main phase: clients run while the nemesis injects faults.
 4. Heal all faults, and check the heal.
 5. Recovery, then final reads.
-6. Note leaders, high watermarks and log ends.
+6. Record leaders, high watermarks and log ends.
 7. Stop gracefully, and collect the files.
 
 `harness.arena` has the phases that ordinary and scripted runs share.
@@ -144,7 +144,7 @@ class Life:
             stop=self._interrupts.finish,
             writers_lost=fleet.died,
         )
-        # `as_played` has removed what these hosts cannot do from the stored plan.
+        # The stored plan has only faults that these hosts can play (`as_played`).
         cannot = why_not(load_declared(self._paths.system, plan))
         schedule = deal_schedule(plan, abilities=built_for(plan.hosts) - cannot.keys())
         self._nemesis = Nemesis(
@@ -184,7 +184,7 @@ class Life:
                 watching.stop()
         finally:
             faults.join()
-        faults.result()  # Raises a bug of the nemesis.
+        faults.result()  # Raises the error if the nemesis has failed.
 
     def _recover(self, cluster: Deployment) -> None:
         if self._nemesis is None or self._fleet is None or self._healing is None:
@@ -243,13 +243,13 @@ class Life:
 
 
 def _rates(counts: FleetCounts) -> dict[str, int]:
-    """Return the ops of the last second by outcome."""
+    """Return the number of ops in the last second for each outcome."""
     recent, recent_s = counts.recent, counts.recent_s or 1.0
     return {each.value: round(recent.of_outcome(each) / recent_s) for each in Outcome}
 
 
 def _kinds(counts: FleetCounts) -> dict[str, int]:
-    """Return the ops of the last second by kind, for those kinds that the run has."""
+    """Return the number of ops in the last second for each kind that the run has."""
     recent, recent_s = counts.recent, counts.recent_s or 1.0
     kinds = (each for each in (F.SEND, F.TXN, F.POLL) if counts.total.of_f(each))
     return {each.value: round(recent.of_f(each) / recent_s) for each in kinds}
@@ -270,7 +270,7 @@ def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]
     Args:
         view: The cluster's view.
         plan: The run's plan.
-        beside: More partitions to check, in addition to the plan's.
+        beside: Other partitions to check, in addition to the plan's.
     """
     if view is None:
         return False

@@ -69,7 +69,7 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
 
 @contextmanager
 def built_site(say: Callable[[str], None]) -> Iterator[Path]:
-    """Yield the folder of the built site; build it at its first use.
+    """Yield the folder of the built site; build the site at its first use.
 
     The folder is in the user's cache, and belongs to one state of the sources and of the code.
     Folders of other states are removed, unless another process uses them.

@@ -35,7 +35,7 @@ _REMEDIES = (
      "is long enough for faults"),
     ("final-read-incomplete", "--rate", "leaves less to read at the end"),
 )  # fmt: skip
-"""For a reason's first words: the option that avoids the reason, and the option's effect."""
+"""The first words of a reason, the option that avoids this reason, and the option's effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def _milder(option: str, plan: Plan) -> float:
 
 def _after_valid(plan: Plan, paths: RunPaths) -> list[NextStep]:
     if plan.scenario is not None:
-        listed = NextStep(command="logquake scenario list", does="lists other stories")
+        listed = NextStep(command="logquake scenario list", does="lists other scenarios")
         return [NextStep(command=f"logquake show {named(paths)}", does="shows each step"), listed]
     harder = plan.level + 1
     at_level = plan.model_copy(update={"level": harder})
@@ -156,7 +156,7 @@ def _rerun(run: str, plan: Plan, does: str) -> NextStep:
 
 
 def _reached(plan: Plan) -> str:
-    """Return the options that say again what a plan reaches beyond its run."""
+    """Return the options that repeat the keys with which a plan reaches beyond its run."""
     return "".join(f" --{key} {shlex.quote(value)}" for key, value in reaching(plan).items())
 
 
@@ -170,7 +170,7 @@ def _again(plan: Plan, paths: RunPaths) -> str:
 
 
 def _typed(command: str) -> str:
-    """Return a command so that it works as typed, also if the program is not on the PATH."""
+    """Return a command as the user must type it, even if the program is not on the PATH."""
     program, found = Path(sys.argv[0]), shutil.which(PROGRAM)
     if program.name != PROGRAM or (found and Path(found).resolve() == program.resolve()):
         return command

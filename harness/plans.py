@@ -233,10 +233,10 @@ def refuse_impossible(
         why_not: Why the hosts lack the other abilities, in sentences.
 
     Raises:
-        PlanError: librdkafka refuses a client setting, or another key of the plan determines its
-            value.
-        UserError: These hosts cannot inject a fault, the cluster is too small for it, or the hosts
-            cannot have disks of their own or an image.
+        PlanError: librdkafka refuses a client setting, or another key of the plan determines that
+            setting.
+        UserError: These hosts cannot inject a fault, the cluster is too small for a fault, or the
+            hosts support no separate disks or no image.
     """
     if plan.workload not in {*WORKLOADS, "script"}:
         raise PlanError(
@@ -340,8 +340,8 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
     """Return the plan to store: with the chosen hosts, and with the faults that they can play.
 
-    So a rerun of the stored plan on this machine gets its schedule again. `all` becomes the
-    families that work here. If a fault fills disks, nodes get disks of their own.
+    So a rerun of the stored plan on this machine gets the same schedule. The value `all` becomes
+    the families that work here. If a fault fills disks, nodes get disks of their own.
     """
     families = tuple(played_families(plan, abilities=abilities))
     if plan.faults is None:

@@ -29,12 +29,12 @@ class Snapshot:
     """The values that the progress display shows at one moment.
 
     Attributes:
-        rates: Operations of the last second, by outcome.
-        kinds: Operations of the last second, by kind: `send`, `poll`.
+        rates: For each outcome, the number of operations in the last second.
+        kinds: For each kind (`send`, `poll`), the number of operations in the last second.
         total: The number of operations that have ended.
         missed: The number of operations that were due when no process was free.
         faults: A sentence for each fault in force.
-        leaders: The leader of each partition: `log-0-1: n2 (epoch 3)`.
+        leaders: Lines with the leaders of partitions: `log-0-1: n2 (epoch 3)`.
     """
 
     rates: dict[str, int] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Progress:
         bar = Table.grid(padding=(0, 2))
         bar.add_row(self._bar(), Text(self._left()))
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))  # A low terminal has it.
+        grid.add_row(Text("  clients", style="dim"), Text(_rates(shown)))  # Low terminals show it.
         grid.add_row(Text("  phase", style="dim"), Text(self._phase))
         grid.add_row("", bar)
         for sentence in shown.faults or ("none",):

@@ -26,8 +26,8 @@ _TOLD_BY_THE_SYSTEM = ("version", "broker_ids")
 def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> None:
     """Raise an error if a plan that others can write has keys that reach beyond its run.
 
-    Such keys name ssh hosts, images, client settings with passwords, or programs. The user may
-    repeat them on the command line.
+    Such keys name ssh hosts, images, client settings with passwords, or programs. There is no
+    error if the user repeats the keys on the command line.
 
     Args:
         plan_file: The file, as the user named it.
@@ -44,7 +44,7 @@ def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> No
 def refuse_unsaid_system(
     plan_file: Path, values: Mapping[str, object], said: Mapping[str, object]
 ) -> None:
-    """Raise an error for a system with own files in a plan file, before such a file is opened.
+    """Raise an error if a plan file must not name its system, before the system's files are read.
 
     Args:
         plan_file: The plan file, as the user named it.

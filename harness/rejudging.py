@@ -55,7 +55,7 @@ def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
 
 
 def _written_to(run: RunPaths, folder: Path) -> RunPaths:
-    """Return the run, or a copy if it must stay unchanged: a sample, or another user's run."""
+    """Return the run, or a copy of a run that must not change: a sample, or another user's run."""
     if is_sample(run):
         return copy_sample(run, folder)
     return run if is_own(run) else copy_plain(run, folder)

@@ -35,14 +35,14 @@ class Repeat:
     """The result of one rerun.
 
     Attributes:
-        run_id: The rerun's id; None if it got no verdict.
+        run_id: The rerun's id; None if the rerun got no verdict.
         verdict: `valid`, `unknown` or `invalid`; an empty string if there is none.
         kinds: The names of the run's anomalies.
         differs: Each difference from the wanted result, in a sentence; an empty list if there is
             none.
         took_s: The time from the start of the run to its verdict.
         interrupted: Whether Ctrl-C ended the rerun. Then it does not count.
-        started: Whether the run's brokers were ready once.
+        started: Whether the run's brokers ever became ready.
         blind: The names of checks that could not be applied to the run.
     """
 
@@ -96,12 +96,12 @@ class SameFailure:
     """The wanted result if only the most severe anomaly of a stored run counts.
 
     Another build may show more anomalies, or fewer. Chance decides which other anomalies appear
-    with it.
+    beside the most severe one.
 
     Attributes:
         kinds: The most severe anomaly.
-        beside: The other anomalies of the stored failure, except for its consequences. A rerun with
-            only these anomalies proves nothing.
+        beside: The other anomalies of the stored failure, except for those that follow from other
+            anomalies. A rerun with only these anomalies proves nothing.
     """
 
     title: str
@@ -111,7 +111,7 @@ class SameFailure:
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
         """Return why the rerun does not show the anomaly, in sentences.
 
-        The result is an empty list if it does.
+        The result is empty if the rerun shows it.
         """
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
@@ -127,7 +127,7 @@ class AsExpected:
     kinds: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return the differences from the expected end that the run has recorded in its story."""
+        """Return the differences from the expected end, as the rerun recorded them."""
         story = load_story(paths.story)
         if story is None or story.as_expected is None:
             return ("the run was not compared with the expected result",)
@@ -170,7 +170,7 @@ class Tally:
         return sum(kind in each.kinds for each in self.counted)
 
     def sentences(self) -> list[str]:
-        """Return the result in words: k of N reruns with the interval, also for each anomaly."""
+        """Return the result in words: k of N reruns and the interval, in total and by anomaly."""
         of = len(self.counted)
         if not of:
             return ["no run reached its end"]
@@ -251,7 +251,7 @@ def repeat(
         wanted: The result to compare with.
         first: Whether this is the first rerun. Then an error that the user can fix ends all reruns.
         bisect: Whether the reruns test a build for `git bisect`. Then a run that the build ended
-            counts against the build. Any other error, such as a bug of Logquake, ends all reruns.
+            counts as not started. Any other error, such as a bug of Logquake, ends all reruns.
     """
     begun_s = stopwatch_s()
     try:

@@ -5,7 +5,7 @@ while it judges, such files would stay in /tmp, without a hint to their run. In 
 `logquake heal` finds them.
 
 An environment variable marks the processes of a judgement. These processes may start while the run
-is in progress, but the run need not end them.
+is in progress. Their mark differs from that of the run's processes, so the run does not end them.
 """
 
 import os

@@ -28,8 +28,9 @@ class Session:
         store: The folder of runs.
         console: The terminal.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
-        answer: Prints the answer to a signal; None: the console and the stage print it.
-        began_s: When the command began, in seconds by `stopwatch_s`, if it plays only this run.
+        answer: Prints the sentence after a signal; None: the console and the stage print it.
+        began_s: The start time of the command, in seconds of `stopwatch_s`; None if the command
+            plays other runs, too.
     """
 
     plan: Plan
@@ -45,7 +46,7 @@ class Session:
         Raises:
             UserError, PlanError, StoreError: An error that the user can fix; no process is left
                 running. The error is an UnplayedError if the run had begun.
-            InternalError: A bug of Logquake; the run was judged by its incomplete record.
+            InternalError: A bug of Logquake; the run was judged from its incomplete record.
         """
         chosen = choose_engine(engine, spark_master, light=self.plan.is_reference)
         staging = Staging(self.plan, self.store, self.console, self.keep, self.answer)
@@ -88,7 +89,7 @@ class Session:
         self._say("starting the cluster again on copies of the nodes' files")
         try:
             keep_cluster(plan, paths)
-        except (ClusterError, KeyboardInterrupt) as failed:  # The verdict still stands.
+        except (ClusterError, KeyboardInterrupt) as failed:  # The verdict is not affected.
             played.answers.heeded()
             self._say(str(failed))
             return

@@ -10,10 +10,10 @@ from math import ceil
 class SignalledEvent:
     """Like `threading.Event`, but without a lock.
 
-    A signal handler may interrupt the main thread at any point: in a wait for this event, or in
-    `set` of an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock at these
-    points, and the handler would wait for that lock forever. So a waiting thread reads from a pipe,
-    and `set` writes into the pipe.
+    A signal handler may interrupt the main thread at any point: in a wait for this event, or in a
+    call of `set` by an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock at
+    these points, and the handler would wait for that lock forever. So a waiting thread reads from a
+    pipe, and `set` writes into the pipe.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class SignalledEvent:
         for each in (self._end, self._start):
             os.set_blocking(each, False)
             closing = weakref.finalize(self, os.close, each)
-            closing.atexit = False  # Daemon threads may wait for it at the interpreter's end.
+            closing.atexit = False  # Daemon threads may still wait at the interpreter's end.
 
     def set(self) -> None:
         """Set the event, and wake the threads that wait for it."""
@@ -36,7 +36,7 @@ class SignalledEvent:
         with suppress(BlockingIOError):
             while os.read(self._end, select.PIPE_BUF):
                 pass
-        if self._is_set:  # A handler set it meanwhile; its byte was read.
+        if self._is_set:  # A handler has set the event meanwhile, but the loop has read its byte.
             self.set()
 
     def is_set(self) -> bool:

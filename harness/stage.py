@@ -4,7 +4,7 @@
 namespaces. So this process, the clients and the observer are on the brokers' network. The stage
 reads the plan from the run's folder.
 
-The stage writes to RESULT_FD. An empty line means that the stage now answers signals. The last line
+The stage writes to RESULT_FD. An empty line means that the stage now handles signals. The last line
 is a JSON object: how the run ended, how many signals were answered (`heard`), and whether the
 milestones record the end (`noted`). If the stage failed before it had a clock, the milestones
 cannot record the end, and the parent process records it. However the stage ends, faults are healed
@@ -39,7 +39,7 @@ from workloads.fleet import FleetError
 
 
 def main() -> None:
-    """Play the run whose folder is the first argument; the second is the result's descriptor."""
+    """Play a run; the arguments are its folder, the result's descriptor, and the start time."""
     paths = RunPaths(Path(sys.argv[1]))
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])
@@ -81,7 +81,7 @@ def play(
         clock: The run's clock.
         world: Real time and machines, or virtual time.
         interrupts: Receives the signals.
-        listening: Called once this process answers signals.
+        listening: Called when this process begins to handle signals.
     """
     interrupts.listen()
     if interrupts.finish.is_set():  # The signal came, and was answered, during the start.
@@ -138,7 +138,7 @@ def live(
     console: Console,
     interrupts: Interrupts,
 ) -> None:
-    """Play a run's phases, and run all registered cleanups on every way out.
+    """Play a run's phases, and run all registered cleanups, however the phases end.
 
     Args:
         plan: The run's plan.

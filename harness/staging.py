@@ -144,7 +144,7 @@ def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[Syst
     asked = system_of(plan)
     refuse_elsewhere(plan, asked, keep=keep)
     system = system_of(asked.settled(say))
-    refuse_another_story(system.plan)  # Its version was unknown before.
+    refuse_another_story(system.plan)  # The version was unknown before.
     choice = choose_hosts(
         system.plan.hosts,
         image=system.plan.image,
@@ -190,7 +190,7 @@ def describe_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VirtualTime(RunClock):
-    """The clock of a run that another process simulates. The last milestone has its time."""
+    """The clock of a run that another process simulates: it shows the last milestone's time."""
 
     milestones: Path
 
@@ -211,7 +211,7 @@ class Staging:
         store: The folder of runs.
         console: The terminal.
         keep: Whether a cluster goes on after the run, which not all hosts allow.
-        answer: Prints the answer to a signal; None: the console and the stage print it.
+        answer: Prints the sentence after a signal; None: the console and the stage print it.
     """
 
     plan: Plan
@@ -231,8 +231,8 @@ class Staging:
 
         Args:
             begun: Receives the run's folder before any process of the run starts.
-            beside: A context manager, entered with the run's folder once the plan is in it, and
-                left at the end of the run.
+            beside: Returns a context manager for the run's folder. It is entered once the folder
+                has the plan, and left at the end of the `with` block.
 
         Raises:
             UserError, PlanError, StoreError: An error that the user can fix; there is no run.
@@ -344,7 +344,7 @@ class Staging:
 
     def _clean_up(self, plan: Plan, paths: RunPaths) -> None:
         healed = [heal_dead_run(paths)]
-        if plan.named.kind is SystemKind.ATTACHED:  # A dead stage left everything.
+        if plan.named.kind is SystemKind.ATTACHED:  # A stage that died has undone nothing.
             healed.append(mend_run(Path(plan.named.path), paths))
         for each in healed:
             for sentence in (*each.done, *each.failed):

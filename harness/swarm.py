@@ -52,7 +52,7 @@ class Said:
         return values.get(name) if isinstance(values, Mapping) else None
 
     def with_all(self, settings: Mapping[str, object]) -> "Said":
-        """Return a copy with further settings, by key."""
+        """Return a copy with further settings; their keys include the table, as in `has`."""
         values = dict(self.values)
         for key, value in settings.items():
             table, name = split(key)

@@ -1,4 +1,4 @@
-"""The swarm's table for broker settings. Topics have no own settings, so they get the brokers'.
+"""The swarm's table for broker settings. Topics have no settings of their own, so these apply.
 
 `harness/swarm_table.py` has the other settings, and the reasons why some are left out.
 """
@@ -42,7 +42,7 @@ _LOGS = (
         ),
         Value(
             settings={"broker.log.segment.bytes": "65536", "contents.batch_bytes": 32000},
-            why="as above, with longer segments, of which some contain several epochs",
+            why="as above, with longer segments; some segments contain several epochs",
             fits=every(small_segments, real, briefly),
         ),
         Value(
@@ -138,8 +138,8 @@ _REPLICAS = (
                 "broker.replica.fetch.wait.max.ms": "3000",
                 "broker.replica.lag.time.max.ms": "6000",
             },
-            why="followers of idle partitions get no answer for seconds, half of the time after"
-            " which they leave the ISR",
+            why="followers of idle partitions wait 3 s for a response; after 6 s they would leave"
+            " the ISR",
         ),
     ),
     of_brokers(
@@ -153,7 +153,7 @@ _REPLICAS = (
         "replica.fetch.response.max.bytes",
         "Kafka and the reference cluster, light load",
         ours,
-        {"65536": "fetch answers with only some partitions; the other partitions wait"},
+        {"65536": "fetch responses with only some partitions; the other partitions wait"},
         fits=trickles,
     ),
     of_brokers(
@@ -248,7 +248,7 @@ _METADATA = (
         "metadata.log.max.record.bytes.between.snapshots",
         "Kafka 3.0 or later and the reference cluster, with a KRaft quorum",
         every(ours, quorum, since(3, 0)),
-        {"4096": "metadata snapshots during elections, and starts from these snapshots"},
+        {"4096": "metadata snapshots during elections; brokers start from these snapshots"},
     ),
     of_brokers(
         "controller.quorum.append.linger.ms",
@@ -274,7 +274,7 @@ _COORDINATORS = (
         every(kafka, since(4, 0)),
         {
             "0": "each commit has its own batch",
-            "50": "many commits in one batch, so all get a late answer",
+            "50": "many commits in one batch, so all get a late response",
         },
         fits=grouped,
     ),

@@ -26,7 +26,7 @@ class Value:
     """One value of a row.
 
     Attributes:
-        settings: By key of a plan, with its table: `broker.num.io.threads`, `rate`.
+        settings: The value for each key of a plan: `broker.num.io.threads`, `rate`.
         why: The mechanism that the value exercises.
         fits: Whether the value fits a run for which its row fits.
     """

@@ -63,7 +63,7 @@ def _discards(plan: Plan) -> bool:
 def _outlives_faults(plan: Plan) -> bool:
     """Return whether all handwritten faults are shorter than a short delivery timeout.
 
-    Random faults always are.
+    Random faults are always shorter.
     """
     return all(fault.hold_s < _DELIVERY_S for fault in plan.faults or ())
 
@@ -162,7 +162,7 @@ _WORKLOAD = (
             Value(
                 settings={"partitions": 12},
                 why=(
-                    "elections of many partitions at once, and fetch answers without some"
+                    "elections of many partitions at once, and fetch responses without some"
                     " partitions"
                 ),
             ),
@@ -281,4 +281,4 @@ _CLIENTS = (
     ),
 )
 ROWS: tuple[Row, ...] = (*_WORKLOAD, *_CLIENTS, *OF_BROKERS)
-"""The rows in the order of choice: a row's conditions on the workload use earlier rows."""
+"""The rows in the order of choice. A row's conditions use the values from earlier rows."""

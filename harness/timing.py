@@ -21,8 +21,8 @@ class Timer:
     """Records the times of a run's command.
 
     Attributes:
-        began_s: When the command began, in seconds by `stopwatch_s`; None: the command is not only
-            for this run.
+        began_s: The start time of the command, in seconds of `stopwatch_s`; None if the command
+            plays other runs, too.
     """
 
     began_s: float | None = None

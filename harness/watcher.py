@@ -4,7 +4,7 @@
 watcher is called a look. A look reads the new rows of the record's live streams, then the new
 batches of the replicas' logs. Then the kernels of `checkers.live` check both. A violation is
 written to standard output as one JSON object, and ends the process. Each look adds a line to
-`looks.jsonl`: its time, its cost, and how many rows it keeps.
+`looks.jsonl`: the time, the cost, and how many rows the watcher keeps.
 
 Between two looks the watcher sleeps for `INTERVAL_S`, or longer: it uses at most `MOST_OF_A_CORE`
 of a processor. So a slow machine or much data delays the detection, but does not disturb the

@@ -33,7 +33,8 @@ class Found:
     Attributes:
         name: The anomaly's name.
         sentence: The anomaly's description.
-        topic, partition, offset: The place of the violation; empty and -1 for a whole run.
+        topic, partition, offset: The place of the violation; an empty text, -1 and -1 if the
+            violation concerns the whole run.
         first_ns, seen_ns: When a check first found the violation, and when another check confirmed
             it.
         told: The whole report.
@@ -179,10 +180,10 @@ def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], l
 
 
 def _copy(disk: Disk, patterns: list[str], target: Path, *, most: int | None = None) -> None:
-    """Copy a node's files that exist; with a limit, copy only their ends."""
+    """Copy those of a node's files that exist; with a limit, copy only the end of each file."""
     for pattern in patterns:
         paths: Sequence[PurePosixPath] = ()
-        with suppress(OSError):  # Its host does not answer.
+        with suppress(OSError):  # The node's host does not respond.
             paths = disk.files(pattern)
         for path in paths:
             with suppress(OSError):  # The file was just replaced or deleted.

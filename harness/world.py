@@ -48,7 +48,7 @@ class Clients(Protocol):
         """Return the counts of the clients' ops so far."""
 
     def died(self) -> list[str]:
-        """Return a sentence for each worker that ended without an order to do so."""
+        """Return a sentence for each worker that ended although it was not told to."""
 
     def crashes(self) -> list[Crash]:
         """Return the worker processes that have crashed."""
@@ -109,7 +109,7 @@ class World(Protocol):
 
         Args:
             life: The function that plays the run; called once.
-            story_s: How long the steps of the run's story may wait.
+            story_s: How long the steps of the run's scenario may wait.
         """
 
 

@@ -1,4 +1,4 @@
-"""Faults: one file for each fault, their targets, and the ledger that ensures that each is undone.
+"""Faults (one file each), their targets, and the ledger, which ensures that each fault is undone.
 
 A fault has these steps: write its undo into the ledger, inject, confirm by measurement, hold, heal,
 confirm the heal, and mark the entry in the ledger as healed. The package contains:
@@ -11,8 +11,8 @@ confirm the heal, and mark the entry in the ledger as healed. The package contai
   `scripted` (fixed sequences).
 - Execution: `runner` executes the schedule, and `life` executes one fault. `claims` prevents two
   faults on one aspect of a node. `ledger` and `undo` survive a crash, and `sweep` heals the rest.
-  `network` keeps the list of active cuts. `effects` are the measured effects, by the rules of
-  `evidence`. `rows` makes the `faults` table.
+  `network` keeps the list of active cuts. `effects` defines the measured effects, and `evidence`
+  the rules that confirm them. `rows` makes the `faults` table.
 
 Only `harness` may import this package. This package imports `cluster` and `results`, never
 `workloads` or `checkers`.

@@ -1,4 +1,4 @@
-"""Targets of a fault at higher levels, chosen by the effects of earlier faults in the run.
+"""Choose a fault's targets at higher levels: nodes that earlier faults of the run have affected.
 
 A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
 node that has just been elected has announced itself to few others. A node that already has a fault
@@ -22,7 +22,7 @@ class Strikes(StrEnum):
     RECOVERED = "recovered"
     """A node whose fault has just ended."""
     ELECTED = "elected"
-    """A node that now leads a partition which the targets of an ended fault led before."""
+    """A new leader of a partition. The previous leader was hit by a fault that has ended."""
     STRUCK = "struck"
     """A node that has a fault now."""
 
@@ -48,7 +48,7 @@ class Past(Protocol):
 
     @property
     def hit(self) -> Collection[str]:
-        """Return the fault's targets. Empty while these are not yet chosen."""
+        """Return the fault's targets. Empty until they are chosen."""
 
     @property
     def of_one(self) -> bool:
@@ -56,7 +56,7 @@ class Past(Protocol):
 
     @property
     def led(self) -> Collection[TopicPartition]:
-        """Return the partitions that the targets led at the start and other nodes can lead."""
+        """Return partitions that the targets led when the fault began, and others can lead."""
 
 
 def struck_by(
@@ -97,9 +97,9 @@ def is_down(fault: Past) -> bool:
 def is_held(fault: Past) -> bool:
     """Return whether a fault is known to disable exactly one process at this time.
 
-    The answer is no for a fault that restarts all nodes in turn. A second fault might then hit a
-    node that is up, and two nodes would be down. The answer is also no without a confirmed effect,
-    because such a fault may not have disabled any node yet.
+    Return False for a fault that restarts all nodes in turn. A second fault might hit a node that
+    is up, and then two nodes would be down. Also return False for a fault without a confirmed
+    effect, because it may not have disabled any node yet.
     """
     return is_down(fault) and fault.confirmed and fault.of_one
 

@@ -1,14 +1,14 @@
 """The fault `answers-cut`: requests of clients reach the targets, but no answer comes back.
 
-A broker that receives a produce request appends its records, but the client never gets the answer.
-The client sends the records again, to this broker or to another leader. Idempotence and
+A broker that receives a produce request appends its records, but the client never gets the
+response. The client sends the records again, to this broker or to another leader. Idempotence and
 transactions exist for this case. With `client-cut`, in contrast, no record is written. The brokers
 can reach each other all the time.
 
 TCP needs both directions. Soon the client's window is full, and no new connection can be opened.
 Only data in flight, and data that fits into the window, is delivered. So the fault has its main
-effect in the first moments. The harness and the observers are on the clients' machine, and get no
-answers either.
+effect in the first moments. The harness and the observers are on the clients' machine, so they get
+no responses either.
 """
 
 from cluster.protocol import CLIENTS

@@ -30,7 +30,8 @@ class Background:
 
         Args:
             failed: The error.
-            what: The failed action, as the beginning of `n1 could not be started again: ...`.
+            what: The failed action, such as `n1 could not be started again`. The message begins
+                with it.
         """
         self._failed = ClusterError(f"{what}: {failed}") if what else failed
 
@@ -47,14 +48,14 @@ class Background:
     def raise_bugs(self) -> None:
         """Raise the unexpected error of a task that has ended. Each error is raised only once.
 
-        So a second attempt can confirm the heal.
+        So the heal can be confirmed at a second attempt.
         """
         for task in [each for each in self._tasks if each.is_over()]:
             self._tasks.remove(task)
             task.result()
 
     def raise_failure(self) -> None:
-        """Raise a task's unexpected error, or else the last noted one, if there is one."""
+        """Raise a task's unexpected error. If there is none, raise the last noted error, if any."""
         self.raise_bugs()
         if self._failed is not None:
             raise self._failed

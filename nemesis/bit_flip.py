@@ -5,16 +5,16 @@ the broker runs. The effect depends on how the broker was stopped, which is chos
 
 - Killed: the broker recovers its logs at its start. It reads the segment with the recovery point
   and all later segments. It finds that the batch does not match its CRC, truncates the log at this
-      batch, and fetches the rest from the leader again. It does not read older segments.
+  batch, and fetches the rest from the leader again. It does not read older segments.
 - Stopped in order (`latent`): the broker checks nothing at its start. The bit stays until a reader
   reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and followers check
       it, too. If the replica is the leader now, followers would stop at that batch, and would not
-  copy wrong data. Brokers that read all of their logs at start, and would refuse to start, are
-  always killed.
+  copy wrong data. Some brokers read all of their logs at each start, and would refuse to start. The
+  fault always kills such brokers.
 
 The fault prefers a partition that the broker follows, and a batch that the broker would check. It
-takes a batch of an older segment only if there is no other. The heal flips the bit back where the
-batch still exists.
+chooses a batch of an older segment only if no other batch exists. The heal flips the bit back where
+the batch still exists.
 """
 
 from collections.abc import Collection, Iterator
@@ -92,7 +92,8 @@ class BitFlip:
                 self._killer.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not exit, so no bit was flipped")
-        # The brokers write no more. Records newer than the random choice are after the bit, too.
+        # The brokers have stopped writing. Records that they wrote after the choice of the bit
+        # follow it in the log, so measure the end of the log again.
         self._flips = [self._measured_again(flip) for flip in self._flips]
         for flip in self._flips:
             self._found.append(turn_over(self._disks[flip.node], flip_back(flip), self._logs))
@@ -243,7 +244,7 @@ def _batches(
 
 
 def _end_of(segment: PurePosixPath, segments: list[PurePosixPath]) -> float:
-    """Return the offset at which the next segment begins. The last segment has none."""
+    """Return the offset at which the next segment begins, or infinity for the last segment."""
     later = [int(path.stem) for path in segments if int(path.stem) > int(segment.stem)]
     return min(later, default=float("inf"))
 

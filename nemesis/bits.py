@@ -8,7 +8,7 @@ HEADER_BYTES = 61
 _PREFIX_BYTES = 12
 _LENGTH_AT = 8
 _MAX_BYTES = 64 << 20
-"""The largest plausible batch, more than brokers accept. A file with holes may show 4 GiB."""
+"""The largest plausible size of a batch, above brokers' limits. A damaged file may claim 4 GiB."""
 
 
 def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:

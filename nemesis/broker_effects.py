@@ -45,7 +45,7 @@ class KillEffect:
 
     Attributes:
         processes: The processes that ran before.
-        again: Their later processes, which were killed again.
+        again: Later processes of the same brokers, which were killed, too.
     """
 
     took_s: float
@@ -58,7 +58,7 @@ class StopEffect:
     """Brokers that were stopped with SIGTERM.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
     """
 
     took_s: float
@@ -81,8 +81,8 @@ class BackEffect:
     Attributes:
         took_s: Seconds from the heal to the registration.
         processes: The current processes. `state_before` is the state just before the heal.
-        pid_before: The process that the fault hit, by node.
-        was_gone: Nodes that were seen unregistered, so the cluster noticed the fault.
+        pid_before: For each node, the process that the fault hit.
+        was_gone: Nodes that were unregistered for a time, so the cluster noticed the fault.
         asked: The node that reported the registration.
     """
 

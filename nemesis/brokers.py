@@ -14,12 +14,12 @@ GONE = frozenset({None, "Z", "X"})
 """State letters of an ended process in `/proc/PID/stat` (man 5 proc_pid_stat), zombies included."""
 
 BELIEF_LIMIT_S = 8.0
-"""Seconds until a registration is surely new. If a broker restarts quickly, the cluster does not
-notice. Its old registration then ends with its session, after 3 or 6 s here."""
+"""Seconds until a registration is surely new. The cluster does not notice if a broker restarts
+quickly. The old registration then remains until its session ends, which takes 3 or 6 s here."""
 
 OWN_WORD_S = 1.0
-"""Seconds until a paused broker's own metadata is trusted. Before its next heartbeat is answered,
-the broker still has its old registration."""
+"""Seconds after a pause until the broker's own metadata is trusted. The broker still shows its old
+registration until the response to its next heartbeat."""
 
 
 class HitBrokers:
@@ -127,7 +127,7 @@ class HitBrokers:
         )
 
     def _asked_if_back(self) -> str | None:
-        """Return the node that reports that all targets are back, or None if there is none yet."""
+        """Return a node that reports all targets as back, or None if no node does so yet."""
         if not all(broker_runs(self._site, node) for node in self._targets):
             return None
         view = self._site.cluster.view()
@@ -229,7 +229,10 @@ def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
 
 
 def is_registered(site: Site, node: str) -> bool:
-    """Return whether a broker is registered (since its last start, if the cluster reports that)."""
+    """Return whether a broker is registered.
+
+    If the cluster can report it, only a registration since the broker's last start counts.
+    """
     if isinstance(site.cluster, CanTellBack):
         return site.cluster.is_back(node)
     view = site.cluster.view()

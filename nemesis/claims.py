@@ -1,9 +1,9 @@
 """Claims of faults on nodes: two faults on one aspect of a node exclude each other.
 
 Faults on different aspects can be combined. For example, a paused broker can also be cut off, and
-the heal of one fault leaves the other active. Cuts of links add up, and each has its own id. So
-they claim nothing. A fault that moves a partition's replicas claims the partition. Otherwise two
-faults would restore each other's changes.
+the heal of one fault leaves the other active. Cuts of links can be combined, and each has its own
+id. So a cut claims nothing. A fault that moves a partition's replicas claims the partition.
+Otherwise two faults would restore each other's changes.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ class Aspect(StrEnum):
     """An aspect of a node, or of a partition, that a fault changes."""
 
     PROCESS = "broker"
-    """The broker process. A fault that changes the broker's files or disk claims it, too."""
+    """The broker process. Faults that change the broker's files or disk also claim the process."""
     LINKS = "links"
     """Cuts of links. They add up, so they are never claimed."""
     QUALITY = "network"

@@ -2,7 +2,7 @@
 
 One direction or both are chosen at random. If requests wait, clients give them up and retry, on
 this broker or another. The first request arrives after the retry. This is enough to cause
-KAFKA-14402. If answers wait, the broker has executed their requests long before. `nemesis.stalls`
+KAFKA-14402. If responses wait, the broker executed the requests long before. `nemesis.stalls`
 describes a stall. The brokers can reach each other all the time. The harness and the observers are
 on the clients' machine, so their packets wait, too.
 """

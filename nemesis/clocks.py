@@ -22,7 +22,7 @@ ASK_INTERVAL_S = 0.2
 
 
 class ShiftedClocks:
-    """The base class of clock faults. Each subclass defines the error of the clocks and its proof.
+    """The base class of clock faults. A subclass makes clocks wrong in one way, and proves it.
 
     Args:
         aim: The fault's id and targets.

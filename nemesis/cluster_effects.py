@@ -137,7 +137,7 @@ class TopicChurnEffect:
 
     Attributes:
         seen: The first topic that another broker knew.
-        by: That broker.
+        by: The broker that knew it.
     """
 
     took_s: float
@@ -152,7 +152,7 @@ class TopicsGoneEffect:
     Attributes:
         created, deleted: Numbers of topics that were created, and that were deleted before the
             heal.
-        refused: The number of failed requests, which is above 0 under other faults.
+        refused: The number of failed requests. Other faults that are active can make requests fail.
         asked: The brokers that report no such topic.
     """
 
@@ -169,8 +169,8 @@ class ClockShifted:
 
     Attributes:
         node: The broker's node.
-        before_s: Seconds by which the clock was ahead of Logquake's before the fault.
-        during_s: The same seconds at each later request.
+        before_s: Seconds by which the clock was ahead of Logquake's clock before the fault.
+        during_s: The same difference at each request during the fault.
     """
 
     node: str

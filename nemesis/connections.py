@@ -34,7 +34,7 @@ class Connections:
     Args:
         site: The run's cluster and hosts. The hosts report connections.
         links: The links, each used in both directions.
-        of: The owner of the connections, for messages.
+        of: Text that says, in messages, whose connections these are.
 
     Raises:
         ClusterError: The hosts cannot report connections, or there is no link.

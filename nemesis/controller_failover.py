@@ -16,7 +16,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 TAKE_OVER_LIMIT_S = 20.0
-"""Seconds for ZooKeeper's session timeout, or for quorum timeouts and election, if busy."""
+"""Seconds until another controller leads, on a busy machine. This includes the session timeout of
+ZooKeeper, or the timeouts and the election of the quorum."""
 
 KNOWN_LIMIT_S = 5.0
 LEAST_VOTERS = 3
@@ -83,7 +84,7 @@ class ControllerFailover:
         self._kill.heal()
 
     def confirm_healed(self, patience: Patience) -> BackEffect | None:
-        """Confirm that the killed controller is registered again, or answers."""
+        """Confirm that the killed controller is registered again, or responds to requests."""
         return self._kill.confirm_healed(patience)
 
     def _taken_over(self) -> ClusterView | None:
@@ -94,7 +95,7 @@ class ControllerFailover:
 
 
 def _with_controller(site: Site, aim: Aim) -> ClusterView:
-    """Return a metadata view that names the controller. Repeat the query until it does."""
+    """Query the metadata until it names the controller, and return it."""
 
     def look() -> ClusterView | None:
         view = site.cluster.view()

@@ -74,8 +74,8 @@ class Cut:
         """Remove the cut from these links only."""
         if self._cut_id in self._network.cut_ids():
             self._healed_s = stopwatch_s()
-            # This is evidence only, and may be missing after a failed cut. Errors here must not
-            # prevent the removal of the cut.
+            # These counts are evidence only, and may be missing after a failed cut. Errors here
+            # must not prevent the removal of the cut.
             with suppress(ClusterError, OSError):
                 self._last_drops = self._network.dropped(self._cut_id)
         self._network.join(self._cut_id)
@@ -100,7 +100,7 @@ class Cut:
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
         self._first_drops = self._network.dropped(self._cut_id)
-        # An opposite direction that another fault cuts proves nothing about this cut.
+        # If another fault cuts the opposite direction, this direction proves nothing.
         silent = self._network.silent_links()
         expected = {link for link in self._kept if self._before[link]} - silent
         if open_still or not all(during[link] for link in expected):

@@ -1,4 +1,4 @@
-"""Choose kinds and targets of a random schedule from shuffled decks, so that all occur.
+"""Choose kinds and targets of a random schedule from shuffled decks, so that each occurs.
 
 Only the order is random. A deck is like a deck of cards: it is used up, shuffled, and used again.
 All random choices come from the random sources that the caller passes.
@@ -34,8 +34,8 @@ def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[
 def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
     """Yield kinds of faults. Each round has every kind, and begins with one kind of every family.
 
-    This deck is for many families. Otherwise a family of seven kinds would need seven rounds of all
-    others.
+    This deck is for many families. In `family_deck`, a family of seven kinds needs seven rounds of
+    all families until each of its kinds has occurred.
     """
     while True:
         drawn = {family: shuffled(kinds, rng) for family, kinds in families.items()}
@@ -50,8 +50,8 @@ class Targets:
 
     Args:
         plan: The plan of the run. Its replication factor and partitions determine the roles.
-        rng: The source of random choices for the common deck. A kind's own deck does not change
-            these choices.
+        rng: The source of random choices for the common deck. A kind with its own deck uses another
+            source.
         led: Whether the system reports the leader of its controllers.
 
     Attributes:
@@ -98,7 +98,7 @@ class Targets:
         return role
 
     def _common_roles(self) -> Iterator[str]:
-        """Yield role expressions. Each round has every role, the first with the leader early.
+        """Yield role expressions. Each round has every role.
 
         The first round begins with a leader and a follower. With groups or transactions, a
         coordinator is also among the first roles. No other node can serve the groups or

@@ -11,8 +11,8 @@ class ReplicaCut:
 
     Attributes:
         topic, partition: The partition.
-        recovery_point: All records below this offset were on disk, by the checkpoint or the flush
-            interval.
+        recovery_point: All records below this offset were on disk. The offset comes from the
+            checkpoint or from the flush interval.
         log_end_before, log_end_after: The offset after the last record, before and after the fault.
         bytes_cut: The number of lost bytes in its segments.
     """
@@ -57,9 +57,9 @@ class WipeEffect:
     """Brokers that were stopped, and whose replicas were deleted from the disk.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
         replicas: The replicas before the fault. After the fault, none of their files existed.
-        removed: Deleted files of the log folder itself, such as checkpoints, by node.
+        removed: For each node, the deleted files of the log folder itself, such as checkpoints.
     """
 
     took_s: float
@@ -74,13 +74,13 @@ class RefetchedEffect:
     """Brokers that are back after a wipe.
 
     Attributes:
-        took_s: Seconds since the heal, with the wait for the replicas.
+        took_s: Seconds since the heal, including the wait for the replicas.
         processes: The current processes.
-        refetched: Partitions whose replica is in the ISR again, as the leader reports. Its log
-            reaches the leader's end.
+        refetched: Partitions whose replica is in the ISR again, according to the leader. The
+            replica's log reaches the end of the leader's log.
         missing: Partitions whose replica is not yet in the ISR. The checkers judge this, not the
             fault.
-        log_ends: The end offset of each replica's log, from its files, by partition.
+        log_ends: For each partition, the end offset of the replica's log, read from its files.
     """
 
     took_s: float
@@ -103,7 +103,7 @@ class FlippedBit:
             lowest).
         base_offset, end_offset: The first offset of the batch, and the offset after its last
             record.
-        log_end: The offset after the last record of the log at that time.
+        log_end: The offset after the last record of the log when the bit was flipped.
         recovery_point: Kafka checks no records below this offset when it recovers a log.
     """
 
@@ -147,8 +147,8 @@ class BitsRightEffect:
         took_s: Seconds since the heal.
         processes: The current broker processes.
         flipped_back: Partitions whose bit was still flipped, and was flipped back.
-        gone: Partitions whose batch no longer existed. The broker had noticed it and fetched it
-            again.
+        gone: Partitions whose batch no longer existed. The broker had noticed the damage and
+            fetched the batch again.
         sound: The number of batches in these replicas afterwards. Each matched its CRC.
     """
 
@@ -164,8 +164,8 @@ class DiskFullEffect:
     """Full disks: a test page could not be written.
 
     Attributes:
-        taken: The size of the ballast file in bytes, by node.
-        errors: The result of a test write before and after, by node: `["", "ENOSPC"]`.
+        taken: For each node, the size of the ballast file in bytes.
+        errors: For each node, the error of a test write before and after: `["", "ENOSPC"]`.
         processes: The broker processes, and their states a few seconds later.
         ended: Nodes whose broker ended by itself.
     """
@@ -182,10 +182,11 @@ class ReadOnlyEffect:
     """Read-only disks: brokers were stopped, and could not start again.
 
     Attributes:
-        errors: The result of a test write before and after, by node: `["", "EROFS"]`.
-        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        errors: For each node, the error of a test write before and after: `["", "EROFS"]`.
+        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
         processes: The broker processes that were stopped.
-        refused: The process that was started on the read-only disk and ended by itself, by node.
+        refused: For each node, the process that was started on the read-only disk and ended by
+            itself.
     """
 
     took_s: float
@@ -201,7 +202,7 @@ class DiskRightEffect:
 
     Attributes:
         took_s: Seconds from the heal to the registration.
-        errors: The result of a test write now, by node. Empty if it succeeds.
+        errors: For each node, the error of a test write now. Empty if the write succeeds.
         processes: The current broker processes.
     """
 
@@ -215,7 +216,7 @@ class SlowDiskEffect:
     """Slow disks, measured by the time to write and flush a test page.
 
     Attributes:
-        flushes_s: The seconds before the fault and during it, by node.
+        flushes_s: For each node, the seconds before and during the fault.
     """
 
     took_s: float
@@ -227,7 +228,7 @@ class QuickDiskEffect:
     """Disks that are as fast as before, measured as in `SlowDiskEffect`.
 
     Attributes:
-        flushes_s: The seconds that the test page takes now, by node.
+        flushes_s: For each node, the seconds that the test page takes now.
     """
 
     took_s: float

@@ -16,7 +16,7 @@ from results.record.clock import stopwatch_s
 
 FULL = "ENOSPC"
 REFILL_S = 1.0
-"""How often a fault fills its disks again, in seconds."""
+"""Seconds until a fault fills its disks again."""
 
 
 class DiskFull:
@@ -52,7 +52,7 @@ class DiskFull:
             self._taken[node] = self._hit.disks.fill_disk(node)
 
     def confirm(self, patience: Patience) -> DiskFullEffect | None:
-        """Confirm that the disks reject a test page, and wait shortly for the brokers to end."""
+        """Confirm that the disks reject a test page. Wait briefly for the brokers to end."""
         self._stay_full(patience)
         errors = self._hit.refuse(FULL)
         if errors is None:
@@ -71,7 +71,10 @@ class DiskFull:
         )
 
     def heal(self) -> None:
-        """Remove the ballast and restart all brokers. A broker still running has an offline log."""
+        """Remove the ballast and restart all brokers.
+
+        A broker that still runs has an offline log.
+        """
         self._hit.brokers.note_heal()
         on_each(self.targets, self._mend)
 
@@ -80,7 +83,7 @@ class DiskFull:
         return self._hit.wait_right(patience)
 
     def _stay_full(self, patience: Patience) -> None:
-        """Wait for the brokers to end. Fill again what they free meanwhile by deleting files."""
+        """Wait for the brokers to end. If they free space by deleting files, fill it again."""
         until_s = stopwatch_s() + patience.limit_s
         while (left_s := until_s - stopwatch_s()) > 0:
             moment = Patience(limit_s=min(REFILL_S, left_s), stop=patience.stop)

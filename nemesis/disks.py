@@ -41,7 +41,7 @@ class HitDisks:
         self._before[node] = self.disks.try_disk(node)
 
     def refuse(self, error: str) -> Errors | None:
-        """Return the disks' test errors, if each accepted a page before and has `error` now."""
+        """Return the test errors if each disk accepted a page before and now fails with `error`."""
         errors = {node: (self._before[node], self.disks.try_disk(node)) for node in self._nodes}
         refuse = all(before == "" and now == error for before, now in errors.values())
         return errors if refuse else None

@@ -1,14 +1,14 @@
 """The fault `disputed-election`: elections of the controller quorum go wrong as often as possible.
 
-Two candidates in one epoch are rare on fast links: none of seven elections of processes on one
-machine had two. A voter that dies between two vote requests is even rarer. So the fault makes the
-links between voters slow. It kills and restarts each leader of the quorum. It also kills and
-restarts each voter just after it granted its vote. The vote must be on the voter's disk at that
-time (KIP-595). A majority of voters may be down for a while. Partitions on brokers that are voters
-may be unavailable, too. No disk loses data, because SIGKILL keeps the page cache.
+On fast links, two candidates in one epoch are rare. In a test on one machine, none of seven
+elections had two candidates. A voter that dies between two vote requests is even rarer. So the
+fault makes the links between voters slow. It kills and restarts each leader of the quorum. It also
+kills and restarts each voter just after it granted its vote. The vote must be on the voter's disk
+at that time (KIP-595). A majority of voters may be down for a while. Partitions on brokers that are
+voters may be unavailable, too. No disk loses data, because SIGKILL keeps the page cache.
 
 The hosts must be able to make links slow. Random schedules use this fault in virtual time only,
-because a majority may be down. On real hosts a plan must list it by hand.
+because a majority may be down. On real hosts, a plan must list the fault explicitly.
 
 The fault reads the votes from the nodes' own logs. The effect names the voters that were killed
 before the confirmation, not the later ones.
@@ -123,7 +123,7 @@ class DisputedElection:
         try:
             self._slow.heal()
         finally:
-            if self._background.is_busy():  # Two tasks must not start one voter.
+            if self._background.is_busy():  # Two tasks must not start the same voter.
                 raise ClusterError("the task that kills or starts a voter is still running")
             self._brokers.start_missing()
 

@@ -1,6 +1,6 @@
 """The measured effects of faults: one dataclass for each kind, as JSON in the `faults` table.
 
-The columns `effect` and `heal_effect` contain one of these as JSON, with `kind` added: `{"kind":
+Each of the columns `effect` and `heal_effect` contains one effect, with `kind` added: `{"kind":
 "cut", ...}`. A `SaysItself` effect describes its own measurement in a sentence. This sentence is
 added as `told`, and pages print it.
 """
@@ -42,10 +42,10 @@ from nemesis.link_effects import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupersededEffect:
-    """The end of a fault by another fault: for example, a paused broker was killed.
+    """A fault that another fault ended: for example, a paused broker was killed.
 
     Attributes:
-        by_fault: The id of the other fault. Its own row has its effect on the broker.
+        by_fault: The id of the other fault. The row of that fault has its effect on the broker.
     """
 
     by_fault: int
@@ -53,7 +53,7 @@ class SupersededEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftEffect:
-    """A fault that stays active to the end, because the run's script requests it.
+    """A fault that stays active until the run ends, because the run's scenario requests it.
 
     Attributes:
         nodes: The nodes that stay as they are.

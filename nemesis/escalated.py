@@ -4,7 +4,7 @@ A lane is a sequence of faults that do not overlap. The functions are pure, with
 seed only. Faults that disable no node (clocks, leadership, topics) have a lane of their own. The
 level sets the number of lanes for faults that disable nodes or degrade their links. With two lanes,
 one has process faults and the other link faults, so that parallel faults share no aspect. Further
-lanes repeat these kinds. Two faults that claim one aspect of a node wait for each other
+lanes repeat these kinds. If two faults claim the same aspect of a node, the later fault waits
 (`nemesis.claims`).
 
 These rules hold at every level. A fault that destroys records, or that hits or divides all nodes,
@@ -31,18 +31,18 @@ from results.record.plan import SIMULATED, Plan
 Families = Mapping[str, Sequence[str]]
 _ALL = {"all", QUORUM_VOTERS, SERVERS}
 _SHORTEST_S, _SHORTEST_SIMULATED_S, _SHORT_S = 0.5, 0.05, 1.0
-"""The shortest hold times in seconds on real hosts and in simulation, and a third limit. Half of
-the short holds are below the third limit. On real hosts a heal takes about as long as the shortest
-hold."""
+"""Limits of short holds in seconds: the minimum on real hosts, the minimum in simulation, and a
+middle value. Half of the short holds are below the middle value. On real hosts a heal takes about
+as long as the shortest hold."""
 _OF_LONG = 2
 """The number of lanes whose faults may last longer than a session. All other lanes have short
 faults only. Otherwise a majority would be down nearly always, and no message could be sent."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
-"""The longest pauses in seconds between a planned heal and the lane's next fault, in an aftermath.
-The second value is for further lanes, so that elections have time to end."""
+"""The longest pauses in seconds between a planned heal and the lane's next fault, at levels with
+aftermaths. The second value is for lanes with short faults only: elections need time to end."""
 _AFTERMATHS = 1 / 2
-"""The share of faults that hit an aftermath, if the level has aftermaths and the fault can hit any
-node."""
+"""The share of faults that hit a node in an aftermath. It applies if the level has aftermaths and
+the fault can hit any node."""
 
 
 def level_of(plan: Plan, *, overlaps: bool) -> Level:
@@ -111,7 +111,7 @@ def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
-    """Return a lane of link faults and one of other faults, repeated up to the wanted number.
+    """Return a lane of link faults and a lane of other faults. Repeat both up to `count` lanes.
 
     The first lane also has the faults that divide all nodes.
     """
@@ -155,14 +155,15 @@ class _Lane:
         plan: The plan of the run.
         families: The kinds of each family in this lane.
         number: The number of the lane.
-        strikes: The nodes that each of its faults hits. None if the level decides.
+        strikes: The group of nodes that each fault of this lane hits. None if the level decides.
         by_family: Whether each round has one kind of every family, instead of every kind.
         led: Whether the system reports the leader of its controllers.
 
     Attributes:
         at_s: The earliest start of the next fault.
-        over_s: The time at which the last fault has ended and all is normal. None without a fault.
-        round_of: The number of kinds in its deck.
+        over_s: The time at which the last fault has ended and the cluster is normal again. None
+            before the first fault.
+        round_of: The number of kinds in the lane's deck.
         misfits: The number of successive kinds that no longer fit into the main phase.
     """
 
@@ -201,7 +202,7 @@ class _Lane:
         return min(hold_s, 0.8 * plan.delivery_timeout_s)  # As at level 0: sends wait longer.
 
     def struck(self, kind: Kind, level: Level) -> Strikes | None:
-        """Return the nodes that a fault hits instead of its target. None for its target."""
+        """Return the group of nodes that a fault hits. None if the fault hits its target."""
         aftermath = self.rng.random() < _AFTERMATHS
         whom = self.rng.choice((Strikes.RECOVERED, Strikes.ELECTED))
         if not kind.takes or kind.aims or kind.when_whole:

@@ -52,11 +52,11 @@ def is_whole(sent: int, came: int) -> bool:
 
 
 def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
-    """Return the number of held flows: no datagram had arrived midway, some arrived later.
+    """Return the number of held flows. Their datagrams arrived only after the measurement midway.
 
     Return None if only some datagrams of a flow had arrived midway. This happens when a stall
-    begins during the measurement. Datagrams that never arrive are ignored. A link that stalls as a
-    whole holds all flows. A machine that stands still for a while does this, too.
+    begins during the measurement. Datagrams that never arrive are ignored. If the whole link
+    stalls, all flows are held. The same happens if a machine stands still for a while.
 
     Args:
         midway: The measurement halfway.
@@ -132,7 +132,7 @@ def median_ms(measured: Measured) -> float | None:
 def spread_ms(measured: Measured) -> float | None:
     """Return the distance in milliseconds between the first and third quartile of round trips.
 
-    Quartiles are used because a machine that stalls at times makes only few round trips long.
+    If a machine stalls at times, only a few round trips become long. Quartiles ignore them.
     """
     if len(measured.round_trip_ms) < 2:  # noqa: PLR2004 - a spread needs two
         return None
@@ -141,7 +141,7 @@ def spread_ms(measured: Measured) -> float | None:
 
 
 def rate_of(measured: Measured, size: int) -> float | None:
-    """Return the kilobits a second that arrived, without headers. None if too few arrived."""
+    """Return the rate of arrival in kilobits a second, without headers. None if too few arrived."""
     if measured.arrived < 2 or measured.lasted_s <= 0:  # noqa: PLR2004 - a rate needs an interval
         return None
     came = measured.arrived + measured.copies - 1

@@ -20,9 +20,9 @@ class BrokenDiskEffect:
     Attributes:
         how: The failure of requests: `refused`, `torn`, `short`.
         request: The kind of failing requests: `read`, `write`, `fsync`.
-        errors: The test page's errors before and during the fault, by node: `["", "EIO"]`.
-        stored: The bytes of the test page that were on the disk, and its full size, by node.
-        met: The number of failed requests of the node's broker, by node.
+        errors: For each node, the error of a test page before and during the fault: `["", "EIO"]`.
+        stored: For each node, the bytes of the test page that were on the disk, and its full size.
+        met: For each node, the number of its broker's requests that failed.
         processes: The broker processes, and their states a few seconds later.
         ended: Nodes whose broker ended by itself.
     """
@@ -60,12 +60,12 @@ class MendedDiskEffect:
 
     Attributes:
         took_s: Seconds from the heal to the registration.
-        stored: The bytes of a test page that were on the disk, by node.
-        flushed: The number of files that Logquake flushed before the broker started, by node. The
-            kernel reports a lost write once, to the first process that opens the file. So Logquake
-            receives that error, not the broker.
+        stored: For each node, the bytes of a test page that were on the disk.
+        flushed: For each node, the number of files that Logquake flushed before the broker started.
+            The kernel reports a lost write once, to the first process that opens the file. So
+            Logquake receives that error, not the broker.
         how: The failure of requests until the heal.
-        met: The number of failed requests of the broker in total, confirmed or not, by node.
+        met: For each node, the number of the broker's requests that failed during the whole fault.
         processes: The current broker processes.
     """
 
@@ -156,7 +156,8 @@ class BrokenDisks:
         ended = tuple(each.node for each in changes if each.state_after in GONE)
         for node in ended:
             # The fault ended these brokers, so their end is not a failure of the run. A short write
-            # is not a reason to end, because write(2) allows it. Nor is an error that no call met.
+            # is not a reason to end, because write(2) allows it. An error that no call of the
+            # broker met is not a reason either.
             if self._how != "short" and met[node]:
                 self.killer.kill_node(node)
         return BrokenDiskEffect(

@@ -1,10 +1,11 @@
 """The fault `few-handles`: a broker can open only a few more files and connections.
 
 This happens if the limit of file descriptors has its default value, or if many clients connect at
-once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to its open descriptors plus 0 to
-8 (prlimit(2)). Then Logquake opens connections that use these up. The broker's next attempt to open
-a file or accept a connection fails with EMFILE. A log folder of Kafka goes offline at the first
-file that cannot be opened, such as a checkpoint. A broker without another log folder halts.
+once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to the number of its open
+descriptors plus 0 to 8 (prlimit(2)). Then Logquake opens connections that use up the free
+descriptors. The broker's next attempt to open a file or accept a connection fails with EMFILE. A
+log folder of Kafka goes offline at the first file that cannot be opened, such as a checkpoint. A
+broker without another log folder halts.
 
 In about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then
 the broker may continue with the few descriptors. The heal restores the limit, and starts a broker
@@ -28,7 +29,7 @@ from results.record.terms import NO_HANDLE
 
 MOST_SPARE = 8
 MOST_MORE = 4
-"""The number of extra connections, because the broker may close descriptors meanwhile."""
+"""The maximum number of extra connections, because the broker may close descriptors meanwhile."""
 CONNECT_S = ACCEPT_S = 1.0
 
 
@@ -147,10 +148,10 @@ class FewHandles:
         return node in self._felt
 
     def _fill(self, node: str) -> None:
-        """Open one connection to a broker after another, until it has no descriptor left.
+        """Open connections to a broker, one by one, until the broker has no descriptor left.
 
-        No further connection is opened. A connection that Kafka cannot accept makes it retry and
-        log a stack trace all the time.
+        Then stop. If Kafka cannot accept a connection, it retries and logs a stack trace all the
+        time.
         """
         crowd = self._crowd.setdefault(node, [])
         address = self._address(node)

@@ -1,7 +1,7 @@
-"""The fault `flapping`: the targets are cut off, joined, cut off and so on, in a random rhythm.
+"""The fault `flapping`: the targets are cut off and reconnected repeatedly, at random times.
 
 Sessions end and begin before the cluster has recovered, and elections follow one another. Probes
-check that each phase really cuts or joins the links. The whole fault uses one cut id. The heal
+check that each phase really cuts or reconnects the links. The whole fault uses one cut id. The heal
 removes the cut, in any phase.
 """
 
@@ -19,7 +19,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 FIRST_S = 0.3
-"""Seconds of the first phases. They are short, so that both are confirmed soon."""
+"""Seconds of the first cut, and of the first open phase. Both are short, so that both are confirmed
+soon."""
 CUT_S = (0.5, 4.0)
 """The shortest and longest cut in seconds. Only the longer cuts end a broker's session (3 s)."""
 OPEN_S = (0.5, 2.0)
@@ -29,7 +30,7 @@ END_LIMIT_S = 10.0
 
 
 class Flapping:
-    """A fault that cuts off the targets and joins them again, until the heal.
+    """A fault that cuts off the targets and reconnects them repeatedly, until the heal.
 
     Args:
         aim: The fault's id and targets. Its random source chooses the rhythm.
@@ -58,7 +59,7 @@ class Flapping:
         return (Join(cut_id=self._cut_id, links=self.links),)
 
     def inject(self) -> None:
-        """Probe the links, and then start to cut and join them."""
+        """Probe the links, and then start to cut and reconnect them."""
         self._before, stalled = self._network.probe(self.links), self._network.stalled_links()
         if not any(self._before[link] or link in stalled for link in self.links):
             raise ClusterError("every link of this cut had already failed before the fault")
@@ -127,7 +128,7 @@ class Flapping:
         return self._over.is_set() or self._aim.is_late
 
     def _phase(self, *, cut: bool, hold_s: float) -> None:
-        """Cut or join the links, check this with probes, and keep the state for a while."""
+        """Cut or reconnect the links, check this with probes, and keep the state for a while."""
         at_s = stopwatch_s() - self._started_s
         with self._turn:
             if self._is_over():

@@ -19,7 +19,7 @@ LEAST_RING = 3
 
 
 def isolation(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
-    """Cut each target from every other node, in both directions, also from other targets."""
+    """Cut each target from all other nodes, including other targets, in both directions."""
     return _cut(
         nodes,
         ((a, b) for a, b in itertools.permutations(nodes, 2) if a in targets or b in targets),
@@ -48,11 +48,12 @@ def muteness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[st
 
 
 def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
-    """Cut links so that each node reaches a majority, and no two nodes the same majority.
+    """Cut links so that each node reaches a majority, which differs from node to node.
 
-    The nodes form a ring. Each node reaches the same number of neighbours on both sides, enough for
-    a majority with itself. If the number of nodes is even and one node is missing, it also reaches
-    the node opposite. With three nodes, only the link between the first and the last node is cut.
+    The nodes form a ring. Each node reaches the same number of neighbours on both sides. Together
+    they are a majority. If the number of nodes is even and a majority needs one more node, the node
+    also reaches the opposite node. With three nodes, only the link between the first and the last
+    node is cut.
 
     Args:
         order: The nodes around the ring.
@@ -83,7 +84,7 @@ def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
 
 
 def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -> tuple[str, ...]:
-    """Return the smaller half for a split at random, with nodes of `within` first.
+    """Return a random smaller half of the nodes. Nodes of `within` are chosen first.
 
     Args:
         nodes: All nodes. The half has two of five nodes, and one of three.

@@ -5,12 +5,11 @@ the connection are dropped, also RST and FIN. If one end closes it, the other en
 The connection is then half-open (RFC 9293, section 3.5.1), and the other end needs a timeout of its
 own. New connections work.
 
-The proof comes from the kernels, in three facts about one connection. Packets of it were dropped.
-Data is not acknowledged although it was sent again. The other end still has the same established
-socket. Meanwhile new connections succeed between the same two machines. A connection without
-traffic proves nothing. In this case the fault blocks one more connection at a time, until one
-proves the fault. After the heal TCP retransmits the waiting data, or an end that has closed answers
-with an RST.
+Three facts from the kernels prove the fault on one connection. Its packets were dropped. Data was
+sent again, but is not acknowledged. Both ends still have the same established sockets. Meanwhile
+new connections between the same two machines must succeed. A connection without traffic proves
+nothing. In this case the fault blocks one more connection at a time, until one proves the fault.
+After the heal TCP retransmits the waiting data, or an end that has closed answers with an RST.
 """
 
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ class DeadConnection:
         inodes: The inodes of the sockets at client and server, unchanged since before the fault.
         dropped: The number of its packets that the firewall dropped.
         unacknowledged: Bytes that client and server sent without an acknowledgement. In virtual
-            time the number of messages.
+            time, this is the number of messages.
         again: The number of retransmissions of client and server.
     """
 
@@ -86,8 +85,8 @@ class PassAgainEffect:
     Attributes:
         took_s: Seconds until no firewall had a rule and new connections succeeded.
         dropped: The number of dropped packets of all connections, just before the heal.
-        held: The number of connections that both ends still had then. The other connections were
-            closed.
+        held: The number of connections that both ends still had just before the heal. The other
+            connections were closed.
         opened: New connections that succeeded.
     """
 
@@ -154,7 +153,7 @@ class HalfOpen:
         """Remove the firewall rules, so that packets of these connections pass again."""
         if self._block_id in self._hosts.block_ids():
             self._healed_s = stopwatch_s()
-            # Evidence only: errors here must not prevent the removal of the block.
+            # These counts are evidence only. Errors here must not prevent the removal of the block.
             with suppress(ClusterError, OSError):
                 self._dropped = sum(self._hosts.blocked(self._block_id).values())
                 now = self._connections.now()
@@ -181,7 +180,7 @@ class HalfOpen:
         self._grown_s = stopwatch_s()
 
     def _proven(self) -> HalfOpenEffect | None:
-        """Check for a proof once. Without a proof for a while, block one more connection."""
+        """Look for a proof once. If there was none for a while, block one more connection."""
         packets = self._hosts.blocked(self._block_id)
         now = self._connections.now()
         dead = {
@@ -231,7 +230,7 @@ def _waits(ends: Ends) -> bool:
 
 
 def in_words(between: str) -> InWords:
-    """Return the documentation texts of a half-open fault, by the two ends of its connections."""
+    """Return the documentation texts of a half-open fault. `between` names both ends."""
     return InWords(
         does=f"all packets of some connections between {between} are dropped, but neither end is"
         " notified; new connections work",

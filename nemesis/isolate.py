@@ -1,7 +1,7 @@
 """The fault `isolate`: the targets and the other nodes cannot reach each other, in both directions.
 
 Clients run on the control machine and still reach all nodes. So a leader that is cut off from its
-followers continues to answer clients. A broker that acknowledges too early is found in this way.
+followers continues to answer clients. This shows whether a broker acknowledges too early.
 """
 
 from nemesis.cut import Cut

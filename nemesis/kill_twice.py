@@ -99,8 +99,9 @@ class KillTwice:
             pid=process.pid,
             start_ticks=process.start_ticks,
             lived_s=lived_s,
-            # The process's registration stays after its end, even if the process did not know of
-            # it. An earlier process's registration stays until other brokers notice its end.
+            # A registration stays after its process has ended, even if the process did not know of
+            # it. The registration of an earlier process stays until other brokers notice that it
+            # ended.
             back=back or (missed and self._is_listed(node) is True),
         )
 

@@ -10,7 +10,7 @@ from nemesis.targets import COORDINATOR
 from results.record.plan import SIMULATED, Plan
 
 START_S = 5.0
-"""Seconds that a Kafka 4 broker needs at least to start on two cores. Simulation is faster."""
+"""The minimum seconds that a Kafka 4 broker needs to start on two cores. Simulation is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,32 +19,35 @@ class Kind:
 
     Attributes:
         family: The family that a plan's `nemesis` lists. A family has one or several kinds.
-        family_on_hosts: The family that schedules it on real hosts, if that is another family;
-            otherwise empty.
+        family_on_hosts: The family that schedules this kind on real hosts, if it is not `family`.
+            Otherwise empty.
         make: The function that makes a fault of this kind.
         confirm_s: The usual seconds until the effect is confirmed, if that takes long. A schedule
             reserves this time.
-        settle_s: The usual seconds from the heal until all is normal again, with starts of brokers.
-            A schedule reserves this time, but it is not a limit.
+        settle_s: The usual seconds from the heal until all is normal again, including starts of
+            brokers. A schedule reserves this time, but it is not a limit.
         needs: The required abilities of hosts and system. They alone decide whether the kind works.
-        aims: The roles that a random schedule gives it. Empty for the roles of the common deck. The
-            coordinator role is left out in runs without groups and transactions.
-        aspect: The aspect of a node that it changes. Two faults on one aspect of a node exclude
-            each other.
+        aims: The roles that random schedules use as targets. Empty for the roles of the common
+            deck. The coordinator role is left out in runs without groups and transactions.
+        aspect: The aspect of a node that this kind changes. Two faults on one aspect of a node
+            exclude each other.
         least_nodes: The smallest cluster in which it has an effect.
         least_targets: The smallest number of targets.
-        when_whole: True if it destroys a replica's records, which are lost if no other replica has
-            them. A random schedule starts it alone, after every partition had a full ISR for a
-            while (`nemesis.turns`). In a plan written by hand it starts at the given time.
-        suits: Returns whether it is possible in a run of a plan.
-        unless: The change to the plan that would make it possible, as text.
-        only: The roles that it can target. Empty for any role. A node's name is always possible.
+        when_whole: True if this kind destroys the records of a replica. They are lost if no other
+            replica has them. A random schedule starts it alone, after every partition had a full
+            ISR for a while (`nemesis.turns`). In a plan written by hand it starts at the given
+            time.
+        suits: A function that returns whether a plan's runs can use this kind.
+        unless: Text that names the change of the plan that would make this kind possible.
+        only: The roles that this kind can target. Empty for any role. A node's name is always
+            possible.
         on_controllers: Whether it also works on separate controllers.
         spares: Whether it needs another node besides its targets.
         starts: The number of successive starts of brokers within `settle_s`.
-        divides: True if it disables all nodes, or cuts all nodes apart, and not only some from the
-            others. With another fault on a node, no majority would then be healthy.
-        by_hand: True if random schedules for real hosts leave it out. A plan can list it by hand.
+        divides: True if this kind disables all nodes, or divides the whole cluster instead of
+            cutting off its targets. A second fault on a node would then leave no healthy majority.
+        by_hand: True if random schedules for real hosts leave this kind out. A plan can still list
+            it.
         ends: True if its targets' brokers are down while it is held. In a random schedule it is
             then held until other brokers lead their partitions.
     """
@@ -106,8 +109,8 @@ class Kind:
     def moves_coordinators(self) -> bool:
         """Return whether this kind of fault moves the partition of a coordinator.
 
-        Then the role `coordinator` means the partition of an internal topic that has the
-        coordinator's data.
+        For such a kind, the role `coordinator` means a partition of an internal topic. This
+        partition has the coordinator's data.
         """
         return self.aspect is Aspect.CLUSTER and COORDINATOR in self.aims
 

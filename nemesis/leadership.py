@@ -1,4 +1,4 @@
-"""Code shared by the faults on leadership: one partition, as the cluster's metadata show it."""
+"""Code shared by the faults on leadership: one partition's state in the cluster's metadata."""
 
 from collections.abc import Callable
 
@@ -105,8 +105,8 @@ class MovedPartition:
     """The base of faults that change the replicas of a partition, or their order.
 
     Args:
-        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
-            a target leads.
+        aim: The fault's id, targets and partition. If no partition is given, the fault chooses a
+            random partition that a target leads.
         site: The run's cluster and hosts.
     """
 
@@ -133,7 +133,7 @@ class MovedPartition:
         return (Reassign(topic=place[0], partition=place[1], replicas=replicas),)
 
     def heal(self) -> None:
-        """Request the old replicas in their order."""
+        """Request the old replicas in their old order."""
         self._healed_s = stopwatch_s()
         if self.is_moved:
             self.partition.orders.reassign(self.partition.place, self.before.replicas)

@@ -2,7 +2,7 @@
 
 `ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
 line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk
-before the next action. So if the controller process dies, the file has every fault that it left
+before the next action. So if the controller process dies, the file lists every fault that is still
 active.
 """
 
@@ -81,7 +81,7 @@ class Ledger:
 
 
 def open_entries(path: Path) -> tuple[Entry, ...]:
-    """Return the entries without a confirmed heal, in order. Without a ledger there are none.
+    """Return the entries whose heal is not confirmed, in order. Empty if there is no ledger.
 
     If a crash cut off the last line, its fault had not begun yet, and the line is left out.
     """
@@ -155,7 +155,7 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
 
 
 def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:
-    """Do an undo step that is still necessary after the run's processes and machines are removed.
+    """Continue a paused process of a dead run. Return the action as text, or None without one.
 
     Args:
         undo: The undo step.

@@ -50,7 +50,7 @@ from results.record.runtime import Event
 from results.record.terms import UNMEASURED
 
 RESOLVE_LIMIT_S = 10.0
-"""Seconds to wait for a role that no node has, such as the leader of a partition without one."""
+"""Seconds to wait for a node with the target's role, for example if a partition has no leader."""
 CONFIRM_LIMIT_S = 5.0
 TOO_SHORT = "the main phase ended before the effect was confirmed"
 
@@ -76,12 +76,12 @@ class Book:
         claims: The claims of faults on nodes.
         seed: The seed of the run.
         hosts: The kind of hosts in the plan.
-        roster: All nodes, for targets by role. None if a script names its nodes.
+        roster: All nodes, for targets by role. None if a scenario names its nodes.
         dealt: Whether the schedule is random. In a random schedule, a fault waits for nodes that
-            another fault has. In a schedule written by hand, such a fault fails.
-        failover_s: The longest extra hold of a scheduled fault whose brokers are down. The fault
-            waits until other brokers lead their partitions. An earlier heal would hide a missing
-            failover.
+            another fault has claimed. In a schedule written by hand, such a fault fails.
+        failover_s: The maximum extra seconds that a scheduled fault is held while its brokers are
+            down. Its heal waits until other brokers lead their partitions. An earlier heal would
+            hide a missing failover.
         lives: All faults of the run, once they are created.
         lulls: The times at which no fault begins.
     """
@@ -109,7 +109,7 @@ class Life:
         book: The records to write to.
 
     Attributes:
-        effect: The measured effect. None while there is none.
+        effect: The measured effect. None until it is measured.
         over_s: The time of the confirmed heal, in seconds by `stopwatch_s`. None before it.
     """
 
@@ -148,7 +148,7 @@ class Life:
 
     @property
     def hit(self) -> tuple[str, ...]:
-        """Return the fault's targets. Empty while these are not yet chosen."""
+        """Return the fault's targets. Empty until they are chosen."""
         return self.row.targets
 
     @property
@@ -164,7 +164,7 @@ class Life:
 
     @property
     def led(self) -> frozenset[TopicPartition]:
-        """Return the partitions that the targets led at the start and other nodes can lead."""
+        """Return partitions that the targets led when the fault began, and others can lead."""
         return self._left
 
     @property
@@ -176,7 +176,7 @@ class Life:
 
     @property
     def of_own_topics(self) -> bool:
-        """Return whether the fault can leave only its own topics, which no client uses."""
+        """Return whether only the fault's own topics, which no client uses, may remain after it."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:
@@ -190,7 +190,7 @@ class Life:
 
     @property
     def in_force(self) -> bool:
-        """Return whether the fault was made and is not over, so that something may need a heal."""
+        """Return whether the fault was made and has not ended, so that it may need a heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
 
     def note_wait(self, waited: Waited) -> None:
@@ -238,7 +238,7 @@ class Life:
         return {node: cluster.incarnation(node) for node in self.row.targets}
 
     def _stops(self, stop: Event) -> Event | None:
-        """Return the event that ends the confirmation early; None for quick confirmations."""
+        """Return the event that can end a long confirmation early. None for a short one."""
         kind = KINDS.get(self.scheduled.kind)
         return stop if kind is not None and kind.confirm_s else None
 
@@ -297,7 +297,7 @@ class Life:
             self._end(SupersededEffect(by_fault=by_fault))
 
     def leave(self) -> None:
-        """End the fault's record, and leave its nodes in their state, as a script requests."""
+        """End the fault's record, but do not heal its nodes. The scenario requests this."""
         if self.in_force:
             self._end(LeftEffect(nodes=self.row.targets))
 
@@ -316,7 +316,7 @@ class Life:
         self.phase = FaultPhase.OVER
 
     def _planned(self, stop: Event) -> Fault:
-        """Make the fault for the nodes that its target now refers to."""
+        """Make the fault for the nodes that match its target now."""
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}")
         if isinstance(self._target, Named):
             targets, view = self._widened(self._target.nodes), self._site.cluster.view()
@@ -349,7 +349,7 @@ class Life:
         return replace(target, coordinated=(rng.choice(target.coordinated),))
 
     def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
-        """Return the named partition, or the internal one that holds the target's group."""
+        """Return the target's partition, or the internal partition with the data of its group."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target.topic_partition
         (of,) = target.coordinated
@@ -371,7 +371,7 @@ class Life:
                 self._book.claims.claim(self.scheduled.fault_id, nodes, aspect)
 
     def _claim_moved(self, fault: Fault) -> None:
-        """Claim the partitions that this fault moves, until it can no longer move them back."""
+        """Claim the partitions that this fault moves, until its heal has moved them back."""
         moved = [f"{at.topic}-{at.partition}" for at in fault.undo() if isinstance(at, Reassign)]
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
@@ -379,7 +379,7 @@ class Life:
         """Return the nodes of the target, and the metadata view that was used.
 
         The choice has its own random source. So the fault's other random choices do not depend on
-        the node with the role, or on the duration of the search.
+        the chosen node, or on the duration of the search.
         """
         why_not = "no target was found"
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/target")

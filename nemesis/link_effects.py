@@ -81,9 +81,9 @@ class FlapPhase:
     Attributes:
         cut: Whether the links were cut.
         at_s: The start of the phase, in seconds after the first phase.
-        confirmed: Whether probes confirmed it in time. In a cut phase no probe arrived. In an open
-            phase all arrived, except over links that another fault cuts.
-        dropped_before: Packets dropped by the cut before this phase, as the firewalls counted.
+        confirmed: Whether probes confirmed the phase in time. In a cut phase no probe arrived. In
+            an open phase all arrived, except over links that another fault cuts.
+        dropped_before: Packets that the cut dropped before this phase, counted by the firewalls.
     """
 
     cut: bool
@@ -94,7 +94,7 @@ class FlapPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlapEffect:
-    """Flapping links, with the phases until a cut and an open phase were confirmed."""
+    """Flapping links. The list of phases ends when a cut phase and an open phase are confirmed."""
 
     cut_id: str
     took_s: float
@@ -128,7 +128,7 @@ class LinkMeasured:
         sent, arrived, copies, overtaken: The counts of `cluster.protocol.Measured`.
         fastest_ms, median_ms: The fastest and the median round trip. None if nothing came back.
         spread_ms: The distance between the first and third quartile of round trips. None for fewer
-            than two.
+            than two round trips.
         rate_kbit: Kilobits a second that arrived. None for fewer than two datagrams.
     """
 
@@ -154,7 +154,7 @@ class LinkQuality:
             were sent.
         midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
             all datagrams.
-        flows, flows_held: The number of sending ports, and the number of ports without any arrival
+        flows, flows_held: The number of sending ports, and how many of these ports had no arrival
             midway.
     """
 
@@ -178,8 +178,8 @@ class QualityEffect:
         took_s: Seconds until the fault was confirmed.
         quality: The effect of the links on packets.
         links: The links that no other fault cuts.
-        back: For links that stall in one direction: the other direction, over which packets pass.
-            Answers to its packets wait.
+        back: For links that stall in one direction: the opposite direction. Its packets pass, but
+            the answers to them wait.
     """
 
     shape_id: str
@@ -196,8 +196,8 @@ class LinkClear:
     Attributes:
         sender, receiver: The link.
         after: The measurement after the heal. None if another fault cuts the link.
-        let_go: For a stalling link: the datagrams sent into it just before its heal. None if none
-            could be sent.
+        let_go: For a stalling link: the measurement of datagrams that were sent just before its
+            heal. None if no datagram could be sent.
     """
 
     sender: str
@@ -214,8 +214,8 @@ class ClearEffect:
         shape_id: The id of the traffic shape on the hosts.
         took_s: Seconds until the heal was confirmed.
         links: All links of the fault.
-        ended_before: Nodes whose links had become good too early, because the process behind the
-            shape had died.
+        ended_before: Nodes whose links had become good too early, because the process that
+            implements the shape had died.
         killed: Nodes where this process was killed at the heal. The packets it held are lost.
         dropped: Packets that were lost because a stalled link's queue was full.
     """

@@ -1,7 +1,7 @@
 """The fault `little-memory`: a broker gets hardly more memory than it needs.
 
 This happens in a container with a tight limit. The fault sets the limit of the broker's control
-group (cgroup `memory`) to 0 to 16 MiB above the memory that the kernel cannot take back. The kernel
+group (cgroup `memory`) to 0 to 16 MiB above the memory that the kernel cannot reclaim. The kernel
 drops the broker's cached files, so reads come from the disk. If the broker needs more than the
 limit, the kernel kills it (SIGKILL), which keeps the page cache. The heal removes the limit, and
 starts a broker that was killed.

@@ -20,7 +20,8 @@ LOOK_S = 0.5
 LEAST_THROTTLED = 3
 """The minimum number of kernel periods (0.1 s each) in which the broker had to wait."""
 SLACK = 1.25
-"""The measured share may exceed the quota by this much, because CPU time is measured in 0.01 s."""
+"""The measured share may exceed the quota by this factor: CPU time is measured in steps of 0.01
+s."""
 
 
 class LittleProcessor:
@@ -79,7 +80,7 @@ class LittleProcessor:
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}
-        processes = self._hit.brokers.changes()  # First: each process was still alive.
+        processes = self._hit.brokers.changes()  # Take these first, while the processes run.
         for node, (since_s, before) in self._begun.items():
             now = self._hit.hosts.processor(node)
             used[node] = (now.used_s - before.used_s) / (stopwatch_s() - since_s)

@@ -3,9 +3,10 @@
 A disk with a volatile cache that ignores flushes acts like this. During the fault, each flush of a
 partition's segment is confirmed and dropped. Then the broker is stopped in order. Kafka flushes all
 logs and notes a clean shutdown, so it does no recovery at its next start. Then the fault truncates
-each log to the data that was on disk at the fault's start and not overwritten since. This may be
-below the recovery point. The broker is started on these logs. Other in-sync replicas have the lost
-records. Kafka does not promise to keep records that every replica lost in this way (`power-loss`).
+each log to the data that was on disk when the fault began and was not overwritten since. This may
+be below the recovery point. The broker is started on these logs. Other in-sync replicas have the
+lost records. Kafka does not promise to keep records that every replica lost in this way
+(`power-loss`).
 
 Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
 voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the
@@ -37,9 +38,9 @@ class LostFlushEffect:
     """Brokers whose disk lost data that it had confirmed as flushed.
 
     Attributes:
-        graceful: Nodes that ended by themselves within the limit. Others were killed after it.
+        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
         processes: The broker processes that were stopped.
-        flushes: The number of segment flushes that were confirmed but not done, by node.
+        flushes: For each node, the number of segment flushes that were confirmed but not done.
         replicas: The loss of each log. `recovery_point` is the offset that was really flushed.
     """
 
@@ -105,7 +106,7 @@ class LostFlush:
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
-            # Not the metadata log: Raft assumes that voters do not forget.
+            # Leave out the metadata log, because Raft assumes that voters do not forget.
             found = self._logs.replica_folders(self._disks[node])
             folders = [folder.name for _, folder in found]
             self._faulty.fault_disk(node, "lost", ("fsync",), folders=folders)

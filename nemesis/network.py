@@ -12,7 +12,7 @@ from results.record.runtime import new_lock
 
 
 class Network:
-    """Cuts, joins and probes links, and keeps the list of cuts. Several threads can use it.
+    """Cuts, reconnects and probes links, and keeps the list of cuts. Threads can share it.
 
     Args:
         hosts: The hosts that execute the cuts. Only one thread at a time calls them.
@@ -41,12 +41,12 @@ class Network:
             self._cuts.pop(cut_id, None)
 
     def dropped(self, cut_id: str) -> Mapping[Link, int]:
-        """Return the number of packets that an active cut has dropped so far, by link."""
+        """Return, for each link, the number of packets that an active cut has dropped so far."""
         with self._lock:
             return dict(self._hosts.dropped(cut_id)) if cut_id in self._cuts else {}
 
     def probe(self, links: Collection[Link]) -> Mapping[Link, bool]:
-        """Send test datagrams over each directed link. Return whether one arrived, by link."""
+        """Send test datagrams over each directed link. Return, for each, whether one arrived."""
         with self._lock:
             return dict(self._hosts.probe(links)) if links else {}
 

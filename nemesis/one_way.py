@@ -1,8 +1,8 @@
 """The faults `one-way-in` and `one-way-out`: packets between nodes pass in one direction only.
 
-TCP needs both directions, so no connection survives either fault. But with the two faults,
-different nodes notice the loss, at different times. This asymmetry breaks elections, because a node
-that receives nothing can still send requests that arrive.
+TCP needs both directions, so no connection survives either fault. But the direction decides which
+nodes notice the loss, and when. This asymmetry breaks elections, because a node that receives
+nothing can still send requests that arrive.
 """
 
 from nemesis.cut import Cut

@@ -34,8 +34,8 @@ def deal_overlapping(
     """Return scheduled faults of the given families in two lanes, in the order of their starts.
 
     A fault that destroys records runs alone, with a pause before and after it in which all replicas
-    are in sync (`nemesis.turns`). The other lane has no fault then, because it would have to wait
-    and start late or never.
+    are in sync (`nemesis.turns`). Meanwhile the other lane has no fault, because such a fault would
+    wait, and start late or never.
 
     Args:
         plan: The plan of the run.
@@ -58,7 +58,8 @@ class _Lane:
 
     Attributes:
         at_s: The earliest start of the next fault.
-        over_s: The time at which the last fault has ended and all is normal. None without a fault.
+        over_s: The time at which the last fault has ended and the cluster is normal again. None
+            before the first fault.
     """
 
     def __init__(self, plan: Plan, families: Mapping[str, Sequence[str]], number: int) -> None:
@@ -101,7 +102,10 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
 
 
 def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:
-    """Yield a lane's kinds; kinds that only this lane has come first, for a short main phase."""
+    """Yield a lane's kinds, beginning with the kinds that only this lane has.
+
+    So these kinds occur even in a short main phase.
+    """
     first = [next(kinds) for _ in range(families)]
     yield from sorted(first, key=lambda kind: kind not in _ONLY_LONG)
     yield from kinds

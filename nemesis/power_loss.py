@@ -5,17 +5,18 @@ closed. Data that was not flushed is lost, unless the kernel had written it alre
 begin within a batch. The rest of this text is about all other hosts.
 
 SIGKILL alone loses nothing, because the written data is in the kernel's page cache. So the fault
-also truncates each replica's log to its recovery point, up to which Kafka had flushed it. The
-recovery point comes from `recovery-point-offset-checkpoint`, or from `log.flush.interval.messages`,
-whose flushes reach the disk long before the checkpoint shows them. Segments after the recovery
-point are deleted. The segment that contains it is truncated at that batch. Their indexes and later
-producer snapshots are deleted, because Kafka rebuilds them. A real power loss loses no more than
-this, and usually less, because the kernel writes by itself, too.
+also truncates each replica's log to its recovery point. Kafka had flushed the log up to this point.
+The recovery point comes from `recovery-point-offset-checkpoint`, or from
+`log.flush.interval.messages`. Flushes by this interval reach the disk long before the checkpoint
+shows them. Segments after the recovery point are deleted. The segment that contains it is truncated
+at that batch. Their indexes and later producer snapshots are deleted, because Kafka rebuilds them.
+A real power loss loses at most this data, and usually less, because the kernel also writes data by
+itself.
 
 Some effects are not simulated. Files that Kafka flushes at each write stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log
 stays, too, because each append is flushed before it counts. Flushes by time
-(`log.flush.interval.ms`) count only from the next checkpoint. No batch is torn. The heal restarts
+(`log.flush.interval.ms`) count only after the next checkpoint. No batch is torn. The heal restarts
 the broker.
 """
 
@@ -179,8 +180,8 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
     Args:
         disk: The broker's files. Its logs are in `data`.
         logs: The reader of the log files.
-        flushed: The number of flushed bytes of each segment. A missing segment did not exist then.
-            Partitions without any segment here are not changed.
+        flushed: For each segment, the number of flushed bytes. A segment that is missing here did
+            not exist at the flush. A partition without any segment here is not changed.
 
     Returns:
         The loss of each partition, including partitions without a loss.
@@ -214,9 +215,9 @@ def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list
 
 
 def _whole(logs: Logs, data: bytes, size: int) -> int:
-    """Return the end of the last complete batch in a segment's first bytes.
+    """Return the end of the last complete batch in the first `size` bytes of a segment.
 
-    If all batches are complete, return the size of the file.
+    If the whole file is within these bytes, return the file's size.
     """
     if size >= len(data):
         return len(data)
@@ -266,7 +267,10 @@ class _Cutter:
         )
 
     def _flushed_to(self, segments: Sequence[PurePosixPath], point: int) -> int:
-        """Return the offset up to which a log was flushed, by its checkpoint and flush interval."""
+        """Return the offset up to which a log was flushed.
+
+        It comes from the checkpoint, or from the flush interval if that gives a higher offset.
+        """
         if self._interval is None:
             return point
         _, end = log_bounds(self._disk, segments, self._logs)
@@ -274,7 +278,7 @@ class _Cutter:
 
 
 def _shorten(disk: Disk, segment: PurePosixPath, size: int | None) -> None:
-    """Truncate a segment to its first bytes, or delete it for None, with its index files."""
+    """Truncate a segment, or delete it if `size` is None. Delete its index files."""
     for suffix in _MADE_AGAIN:
         disk.remove(segment.with_suffix(suffix))
     if size is None:

@@ -20,8 +20,8 @@ class PreferredElection(MovedPartition):
     """A fault that requests the election of another leader.
 
     Args:
-        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
-            a target leads.
+        aim: The fault's id, targets and partition. If no partition is given, the fault chooses a
+            random partition that a target leads.
         site: The run's cluster and hosts.
 
     Raises:
@@ -75,7 +75,7 @@ class PreferredElection(MovedPartition):
 
 
 def _order(now: Led) -> tuple[str, ...] | None:
-    """Return an order whose first replica can be elected and does not lead, or None."""
+    """Return an order whose first replica does not lead but can be elected. None if impossible."""
     others = [node for node in now.replicas if node in now.isr and node != now.leader]
     if not others:
         return None

@@ -45,7 +45,7 @@ class Site:
             accessed.
         controllers: The separate controllers and ZooKeeper that keep the metadata, if there are
             any.
-        machines: All machines with links. Empty for the nodes and controllers.
+        machines: All machines with links. Empty if these are only the nodes and controllers.
         session_s: Seconds for which the cluster counts a broker as alive after it has ended.
     """
 
@@ -86,7 +86,7 @@ class Site:
         return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
 
     def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return nodes with all others in the same processes, because a signal hits these, too."""
+        """Return nodes, and all others in the same processes, because a signal hits all these."""
         if not isinstance(self.cluster, SharesProcesses):
             return tuple(nodes)
         shared = map(self.cluster.played_with, nodes)
@@ -121,7 +121,7 @@ class Aim:
 
     @property
     def is_late(self) -> bool:
-        """Return whether the main phase has ended. It can end by an error, without a heal."""
+        """Return whether the main phase has ended. After an error, it may end without a heal."""
         return self.stop is not None and self.stop.is_set()
 
 
@@ -153,7 +153,7 @@ class Fault(Protocol):
         """Return the directed links that the fault cuts. Empty for faults on processes."""
 
     def undo(self) -> tuple[Undo, ...]:
-        """Return the undo steps of the fault, without any change."""
+        """Return the undo steps of the fault. This changes nothing."""
 
     def inject(self) -> None:
         """Measure the state before the fault, and then inject the fault."""
@@ -162,7 +162,7 @@ class Fault(Protocol):
         """Measure the effect. Return None if there is no effect within the time limit."""
 
     def heal(self) -> None:
-        """Undo the fault. Idempotent, also after a failed or missing `inject`."""
+        """Undo the fault. Idempotent, and possible even if `inject` failed or was not called."""
 
     def confirm_healed(self, patience: Patience) -> HealEffect | None:
         """Measure that the fault has ended. Return None if it is not confirmed in time."""
@@ -183,11 +183,11 @@ class LeavesTopics(Protocol):
 
     @property
     def places(self) -> Sequence[tuple[str, int]]:
-        """Return topics and partitions. Empty while the topics do not have their final form."""
+        """Return topics and partitions. Empty until the topics have their final form."""
 
 
 FaultMaker = Callable[[Aim, Site], Fault]
-"""A function that makes a fault, without any change yet. It raises `ClusterError` if the site does
+"""A function that makes a fault, but does not inject it. It raises `ClusterError` if the site does
 not support the fault."""
 
 

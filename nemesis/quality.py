@@ -5,8 +5,9 @@ nodes, in both directions. The fault is confirmed if every link is worse than be
 the fault. Links that a network partition cuts are left out. The heal is confirmed if the same rule
 finds that the links were worse during the fault than now.
 
-The number of test datagrams is chosen so that one measurement misses the weakest fault of a kind
-less than once in a million. On a busy machine a measurement may fail, and is repeated.
+The number of test datagrams is so large that a measurement misses even the weakest fault of a kind
+with a probability below one in a million. On a busy machine a measurement may fail, and is
+repeated.
 """
 
 import itertools
@@ -49,8 +50,8 @@ def of_shares(worse: Rule) -> Trial:
     """Return the trial for an effect on a share of datagrams, such as loss.
 
     The datagrams are sent in bursts, because of reordering. A delayed packet is overtaken by the
-    next packet on the link, from any sender. On a busy link, few test datagrams would be overtaken
-    by other test datagrams without bursts.
+    next packet on the link, from any sender. Without bursts, a busy link would rarely change the
+    order of two test datagrams.
     """
     return Trial(worse=worse, count=1024, interval_s=0.0016, burst=8)
 
@@ -137,10 +138,10 @@ class BadLinks:
         )
 
     def _steady(self) -> Mapping[Link, Measured]:
-        """Measure the links until successive measurements agree, or until the maximum number.
+        """Measure the links until two measurements in a row agree, at most eight times.
 
-        If the machine stalls for a moment, links look worse than they are. Compared with such a
-        measurement, no later one during the fault would look worse.
+        If the machine stalls for a moment, links look worse than they are. Then the links would not
+        look worse during the fault than before it.
         """
         looks: list[Mapping[Link, Measured]] = []
         while len(looks) < LOOKS_BEFORE or not self._agree(looks[-LOOKS_BEFORE:]):
@@ -151,7 +152,7 @@ class BadLinks:
         return {link: together([look[link] for look in last]) for link in self.links}
 
     def _agree(self, looks: Sequence[Mapping[Link, Measured]]) -> bool:
-        """Return whether no link differs between any two measurements, by the fault's rule."""
+        """Return whether the fault's rule finds no difference between any two measurements."""
         worse = self._trial.worse
         return not any(
             worse(one[link], other[link])
@@ -237,7 +238,7 @@ def shaping(site: Site) -> CanShape:
 
 
 def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """Return the given links, or without any, the links between the targets and other nodes.
+    """Return the given links. If there are none, return the links between targets and others.
 
     Raises:
         ClusterError: There is no link.
@@ -249,7 +250,7 @@ def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
 
 
 def cut_either_way(site: Site) -> Collection[Link]:
-    """Return the links whose datagrams or answers another fault drops."""
+    """Return the links on which another fault drops datagrams or the answers to them."""
     cut = site.network.cut_links() if site.network else frozenset()
     return cut | {(b, a) for a, b in cut}
 

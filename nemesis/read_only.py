@@ -1,7 +1,7 @@
 """The fault `read-only`: a broker is stopped, and its disk is read-only when it starts again.
 
-This happens if a file system finds itself damaged and is mounted read-only. The remount fails while
-a broker has open files (EBUSY, mount(2)). So the fault first stops the broker in order. Then it
+This happens if a file system detects damage and is remounted read-only. The remount fails while a
+broker has open files (EBUSY, mount(2)). So the fault first stops the broker in order. Then it
 starts the broker once on the read-only disk. The broker cannot write its lock file and ends by
 itself with EROFS. The heal makes the disk writable and starts the broker. No data is lost.
 """

@@ -24,8 +24,8 @@ class Reassignment(MovedPartition):
     """A fault that moves a partition to other replicas.
 
     Args:
-        aim: The fault's id, targets and partition. Without a partition, a random one is chosen that
-            a target leads.
+        aim: The fault's id, targets and partition. If no partition is given, the fault chooses a
+            random partition that a target leads.
         site: The run's cluster and hosts.
     """
 

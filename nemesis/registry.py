@@ -71,7 +71,7 @@ from results.record.plan import Plan, PlanError
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
 """The abilities needed for faults on one broker's files. The other brokers must stay alive."""
 PARTITION = "partition"
-"""The family of network faults. Every other family in this table has process faults."""
+"""The family of the basic network partitions."""
 CLIENTS_ASK = ("leader", COORDINATOR, "controller")
 """Roles of nodes to which clients talk. Each such node has data that no other node serves."""
 
@@ -132,7 +132,7 @@ def _stall(
         family=family,
         make=make,
         confirm_s=9,  # The end of the longest stall.
-        settle_s=3,  # Links must be good for longer than between two stalls.
+        settle_s=3,  # Longer than the pause between two stalls.
         needs=frozenset({Ability.SHAPE, need}),
         aims=aims,
         aspect=Aspect.QUALITY,
@@ -470,9 +470,8 @@ def kinds_of(
         family: A name in `NEMESIS_KINDS`.
         abilities: The abilities of hosts and system.
         nodes: The number of nodes. None if it does not matter.
-        hosts: The hosts of a plan: only kinds that the family schedules on these hosts. None for
-            all kinds
-            that the family schedules on any hosts.
+        hosts: The hosts of a plan, to return only the kinds that the family schedules on these
+            hosts. None for the kinds on any hosts.
     """
     able = frozenset(abilities)
     return tuple(
@@ -485,7 +484,7 @@ def kinds_of(
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
-    """Return why a plan supports no kind of a family; "" without a common reason."""
+    """Return the common reason why a plan supports no kind of a family, or "" if there is none."""
     kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)
@@ -495,6 +494,6 @@ def unsuited_by(family: str, plan: Plan) -> str:
 def needs_of(family: str) -> frozenset[Ability]:
     """Return the abilities that a family needs, namely the needs of its first kind.
 
-    Not all kinds of the family need to be possible. For an unknown family the result is empty.
+    Other kinds of the family may be impossible. For an unknown family the result is empty.
     """
     return next((kind.needs for kind in KINDS.values() if family in kind.families), frozenset())

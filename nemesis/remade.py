@@ -8,8 +8,8 @@ before the outage, to each incarnation during it, and after the start.
 The topic stays after the fault. The judge (the checks after the run) verifies its replicas and the
 acknowledged records of its last incarnation. Records of a deleted incarnation are lost on purpose.
 
-DeleteTopics names no topic id, so a retry could delete the next incarnation. So it is sent once, to
-one broker. If no answer comes, the fault ends without an effect.
+A DeleteTopics request has no topic id, so a retry could delete the next incarnation. So the request
+is sent once, to one broker. If no response comes, the fault ends without an effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,28 +33,28 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The maximum number of times that the topic is recreated; only once if that takes long."""
+"""The maximum number of recreations. There are fewer if they take long."""
 ENOUGH_S = 20.0
 """After these seconds the topic is not recreated again. Other faults wait for their turn, and
 recreation is slow on a busy machine."""
 LONGEST_S = 60.0
-"""The longest injection in seconds. A longer one has no effect."""
+"""The maximum seconds of an injection. If it takes longer, the fault counts as without effect."""
 ROUNDS = 3
 """The minimum number of records for each partition of an incarnation."""
 REST_S = 0.2
-"""Seconds between two rounds of records, because the brokers also carry the run's own messages."""
+"""Seconds between two rounds of records. The brokers also need time for the run's own messages."""
 PAYLOAD_BYTES = 64
 SEND_LIMIT_S = 3.0
 MADE_LIMIT_S = 40.0
 """Seconds until an incarnation is served. The stopped broker may have been the controller, and each
 new file may be seconds late."""
 TAKEN_LIMIT_S = 12.0
-"""Seconds until an incarnation accepts records. The first creates files, maybe on slow disks."""
+"""Seconds until an incarnation accepts records. The first record may create files on slow disks."""
 MISSED_LIMIT_S = 10.0
 """Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""A number above every partition number of a plan, so that no value is one of the run's own."""
+"""A number above a plan's partition numbers, so that no value equals a value of the clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class RemadeEffect:
         processes: The processes of these brokers, which have ended.
         graceful: The brokers that ended by themselves after SIGTERM.
         incarnations: All incarnations, in order. The first is older than the outage.
-        isrs: The ISR of each partition of the last incarnation, without a stopped broker.
+        isrs: The ISR of each partition of the last incarnation. No stopped broker is in it.
         asked: The node that reported the ISRs.
     """
 
@@ -122,9 +122,9 @@ class RemadeBackEffect:
         back_s: Seconds from the heal to the registration.
         processes, pid_before, was_gone, asked: As in `BackEffect`.
         topic, topic_id: The name and the id of the last incarnation.
-        age_s: Seconds since its creation.
+        age_s: Seconds since the creation of the last incarnation.
         replicas: The nodes of each partition.
-        acked: Its acknowledged records.
+        acked: The acknowledged records of the last incarnation.
     """
 
     took_s: float
@@ -182,7 +182,7 @@ class Remade:
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """Return the topic's partitions, if it was recreated during the outage and so stays."""
+        """Return the topic's partitions. Empty if the topic was not recreated in the outage."""
         made_again = self._topic.stays and len(self._topic.lives) > 1
         return tuple((self._topic.name, each) for each in self._replicas) if made_again else ()
 
@@ -342,7 +342,7 @@ class Remade:
 
 
 class _Topic:
-    """One topic with its incarnations, created and written to by single requests.
+    """One topic with its incarnations. Single requests create it, write to it, and delete it.
 
     Args:
         name: The name of all incarnations.
@@ -350,9 +350,9 @@ class _Topic:
         cluster: The cluster.
 
     Attributes:
-        lives: The acknowledged records of each incarnation, by its id, in order.
+        lives: For the id of each incarnation, in order, its acknowledged records.
         made_s: The creation time of the last incarnation.
-        stays: Whether the last incarnation exists, with no request to delete it.
+        stays: Whether the last incarnation exists, and no request to delete it was sent.
         failed: The last error.
     """
 
@@ -421,13 +421,13 @@ class _Topic:
     def send_rounds(self, nodes: tuple[str, ...], rounds: int, is_over: Callable[[], bool]) -> None:
         """Send the given number of records to each partition's leader.
 
-        No record is sent before a leader serves the incarnation. Produce names no topic id, so a
-        broker with old metadata would append a record to the deleted log and acknowledge it.
+        No record is sent before a leader serves the incarnation. A Produce request has no topic id,
+        so a broker with old metadata would append a record to the deleted log and acknowledge it.
 
         Args:
             nodes: The nodes that report the leader after an election.
             rounds: The number of records for each partition.
-            is_over: Ends the sending early. Called before each record.
+            is_over: Is called before each record, and returns whether to stop early.
         """
         for _ in range(rounds):
             for number in sorted(self._leaders):
@@ -455,7 +455,7 @@ class _Topic:
     def _served(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]
     ) -> dict[int, str] | None:
-        """Return each partition's leader once the replicas on `there` are in sync, or None.
+        """Return each partition's leader if the replicas on `there` are in sync, otherwise None.
 
         An empty log belongs to this incarnation, because each earlier one got records.
         """
@@ -472,7 +472,7 @@ class _Topic:
 
 
 def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-    """Return the replicas of each partition: a target and others. In half, the target is first."""
+    """Return each partition's replicas: a target and others. In half, the target comes first."""
     placed = {}
     for number in range(max(PARTITIONS, len(targets))):
         first = number % len(others)
@@ -483,7 +483,7 @@ def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tu
 
 
 def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
-    """Return settings with which the topic keeps all records, and works with a broker down."""
+    """Return settings that let the topic keep all records, and work while a broker is down."""
     fewest = min(map(len, replicas.values()))
     return {
         "cleanup.policy": "delete",
@@ -495,5 +495,5 @@ def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
 
 
 def deletes_at_once(plan: Plan) -> bool:
-    """Return whether a topic can be deleted while a broker of it is down (not with ZooKeeper)."""
+    """Return whether a topic can be deleted while one of its brokers is down (KRaft only)."""
     return not plan.kept_outside

@@ -1,4 +1,4 @@
-"""The check whether replicas are in sync, by the cluster's own metadata."""
+"""Check whether replicas are in sync, according to the cluster's own metadata."""
 
 from collections.abc import Collection
 
@@ -21,7 +21,7 @@ def unwhole(
         wanted: Partitions that must be in the metadata. A missing one is returned, too.
 
     Returns:
-        The partitions, sorted. Only the text `every partition` if no node answers.
+        The partitions, sorted. If no node responds, only the text `every partition`.
     """
     view = site.cluster.view()
     if view is None:

@@ -48,7 +48,7 @@ class ResetStrike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionsResetEffect:
-    """Connections that are reset again and again, until a new connection was seen.
+    """Connections that are reset repeatedly. At least one new connection has been seen.
 
     Attributes:
         took_s: Seconds until the fault was confirmed.
@@ -193,7 +193,7 @@ class Resets:
             ended = self._connections.hosts.reset(hit)
             # Note the round at once, because it counts even if it cannot be checked afterwards.
             self._strikes.append(ResetStrike(at_s=round(at_s, 3), drawn=len(hit), gone=()))
-        with suppress(WaitTimeoutError):  # Closed connections count.
+        with suppress(WaitTimeoutError):  # The connections that were closed count.
             wait_until(
                 lambda: self._connections.now().keys().isdisjoint(ended),
                 timeout_s=GONE_S,
@@ -216,7 +216,7 @@ class Resets:
 
 
 def in_words(between: str) -> InWords:
-    """Return the documentation texts of a reset fault, by the two ends of its connections."""
+    """Return the documentation texts of a reset fault. `between` names both ends."""
     return InWords(
         does=f"some of the connections between {between} are repeatedly reset at both ends, at"
         " random moments",

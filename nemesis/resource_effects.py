@@ -1,4 +1,4 @@
-"""The measured effects of the resource faults, each with a sentence for people."""
+"""The measured effects of the resource faults. Each effect describes itself in a sentence."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ class HandlesEffect:
     """Brokers that cannot open another file or connection.
 
     Attributes:
-        open_before: The number of open descriptors of the broker, by node.
-        limits: The limit before the fault and now, by node.
+        open_before: For each node, the number of open descriptors of the broker.
+        limits: For each node, the limit before the fault and now.
         spare: The number of descriptors that were left to each broker.
-        crowd: The number of Logquake's connections that used these up, by node.
+        crowd: For each node, the number of Logquake's connections that used up these descriptors.
         lasting: Whether these connections stay until the heal. Otherwise they were closed again.
         processes: The broker processes, just after no descriptor was left.
     """
@@ -49,9 +49,9 @@ class ProcessorEffect:
 
     Attributes:
         share: The highest share of one core for each broker.
-        used: The measured share of one core, by node.
-        throttled: The number of kernel periods in which the broker had to wait, by node.
-        waited_s: The total seconds that the broker's threads waited, by node.
+        used: For each node, the measured share of one core.
+        throttled: For each node, the number of kernel periods in which the broker had to wait.
+        waited_s: For each node, the total seconds that the broker's threads waited.
         processes: The broker processes.
     """
 
@@ -78,11 +78,11 @@ class MemoryEffect:
     """Brokers that get little more memory than they need.
 
     Attributes:
-        used_before: The bytes of memory before the fault, with cached files, by node.
-        cached: The bytes of cached files, before and now, by node.
-        limits: The limit in bytes, by node.
-        hits: The number of times that the broker needed more, by node.
-        kills: The number of times that the kernel killed the broker for this so far, by node.
+        used_before: For each node, the bytes of memory before the fault, including cached files.
+        cached: For each node, the bytes of cached files before the fault and now.
+        limits: For each node, the limit in bytes.
+        hits: For each node, how often the broker needed more memory.
+        kills: For each node, how often the kernel has killed the broker for this reason so far.
         processes: The broker processes.
     """
 
@@ -115,8 +115,8 @@ class FreedEffect:
 
     Attributes:
         took_s, processes, pid_before, was_gone, asked: As in `BackEffect`.
-        kills: The number of times that the kernel killed the broker for lack of memory, by node.
-        said: The last output of a broker that had ended at the heal, by node.
+        kills: For each node, how often the kernel killed the broker for lack of memory.
+        said: For each node whose broker had ended at the heal, the broker's last output.
     """
 
     took_s: float

@@ -61,8 +61,8 @@ class StarvedBrokers:
     def said(self, node: str) -> tuple[str, ...]:
         """Return the last output of a broker that has ended, if it was not started since.
 
-        Another fault's heal may start the broker during this call. So only the output of the
-        incarnation that was hit is asked for.
+        Another fault's heal may start the broker during this call. So request only the output of
+        the process that was hit (its incarnation).
         """
         cluster = self._site.cluster
         replaced = cluster.process(node) != self.brokers.before[node]
@@ -105,6 +105,6 @@ class StarvedBrokers:
 
 
 def _incarnation(site: Site, node: str) -> int:
-    """Return which start of a node's broker runs; 0 if its cluster does not number them."""
+    """Return the start count of a node's broker, or 0 if the cluster does not count starts."""
     cluster = site.cluster
     return cluster.incarnation(node) if isinstance(cluster, CountsStarts) else 0

@@ -1,9 +1,9 @@
 """The fault `ring`: each node reaches a majority, and no two nodes reach the same majority.
 
-Jepsen calls this a majorities ring. Each node reaches a majority and so does not give up, but no
-two nodes agree on the members. The order around the ring is random. A ring needs more than three
-nodes. With three, the target and one other node cannot reach each other, and both reach the third.
-This is the smallest case with different majorities.
+Jepsen calls this a majorities ring. Each node reaches a majority, so it continues. But no two nodes
+agree on the members of the majority. The order around the ring is random. A real ring needs more
+than three nodes. With three nodes, the target and one other node cannot reach each other, but both
+reach the third node. This is the smallest case with different majorities.
 """
 
 from cluster.protocol import ClusterError

@@ -1,9 +1,9 @@
 """The fault `rolling-restart`: each broker in turn is stopped gracefully and started again.
 
-An operator restarts a cluster in this way. The next broker is stopped only when the last one is
-registered again and the ISR of every partition is full, by the cluster's own metadata. At most one
+An operator restarts a cluster in this way. The next broker is stopped only when the previous one is
+registered again and every ISR is full. The cluster's own metadata must show this. At most one
 broker is down at any time. So nothing may be lost, and hardly any request has to wait. The heal
-starts the brokers that are down. There are none unless the restart was interrupted.
+starts the brokers that are down. Brokers are down only if the rolling restart was interrupted.
 """
 
 from cluster.protocol import ClusterError
@@ -17,7 +17,7 @@ from nemesis.undo import Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s
 
 WHOLE_LIMIT_S = 60.0
-"""Seconds for a broker to be back and in every ISR. After that the rolling restart stops."""
+"""Maximum seconds until a broker is back and in every ISR. Otherwise the rolling restart stops."""
 
 
 class RollingRestart:

@@ -1,11 +1,11 @@
-"""The fault `rolling-kill`: brokers are killed in turn, each while the last one still recovers.
+"""The fault `rolling-kill`: brokers are killed in turn, each while the previous one recovers.
 
-A killed broker is down for a random time, so others may have taken over or not. Then it is started.
-The next broker is killed before the first one is in every ISR again. The next broker is then the
-new leader, or the one that sends the missing records. So elections follow one another, and the
-elected broker has just taken over or just come back. The next kill comes at a random moment, or
-when the last broker has registered, whichever is first. If all replicas were in sync by then, the
-fault kills the following broker sooner. The last broker stays down until the heal.
+A killed broker is down for a random time, in which another broker may or may not take over. Then it
+is started. The next broker is killed before the first one is in every ISR again. This next broker
+is the new leader, or it sends the missing records. So elections follow one another, and the elected
+broker has just taken over or just come back. The next kill comes at a random moment, or when the
+previous broker has registered, whichever is first. If all replicas were in sync by then, the fault
+kills the following broker sooner. The last broker stays down until the heal.
 """
 
 from dataclasses import dataclass, replace
@@ -23,11 +23,12 @@ from results.record.clock import pause_until, stopwatch_s
 DOWN_S = (0.0, 5.0)
 """Shortest and longest downtime of a killed broker, in seconds. Its session ends after 3 s."""
 MOST_BROKERS = 3
-"""The highest number of killed brokers. All brokers of a large cluster would take minutes."""
+"""The highest number of killed brokers. For all brokers of a large cluster, the fault would take
+minutes."""
 MOST_STRIKES = 5
 LATEST_S = 6.0
-"""The longest time in seconds from a start to the next kill. About then, a real Kafka broker has
-registered and is in its ISRs."""
+"""The longest time in seconds from a start to the next kill. After about this time, a real Kafka
+broker has registered and is in its ISRs."""
 LOOK_S = 0.05
 
 
@@ -59,7 +60,7 @@ class RollingKillEffect:
 
     @property
     def told(self) -> str:
-        """Return a sentence on the killed brokers, and whether the previous ones had recovered."""
+        """Return the kills as a sentence. It says for each previous broker if it had recovered."""
         first, *others = self.strikes
         parts = [f"process {first.pid} of {first.node} was killed"]
         for before, each in pairwise((first, *others)):
@@ -72,7 +73,7 @@ class RollingKillEffect:
 
 
 class RollingKill:
-    """A fault that kills brokers in turn, without a wait for the recovery of the last one.
+    """A fault that kills brokers in turn, each before the previous one has recovered.
 
     Args:
         aim: The fault's id and targets. Up to three targets are killed, in random order.
@@ -141,7 +142,7 @@ class RollingKill:
         return self._kill.confirm_healed(patience)
 
     def _lacks(self, node: str) -> bool:
-        """Return whether an ISR is known to lack a broker that is a replica."""
+        """Return whether a broker is known to be missing in the ISR of one of its partitions."""
         view = self._site.cluster.view()
         states = [] if view is None else view.partitions.values()
         return any(node in each.replicas and node not in each.isr for each in states)

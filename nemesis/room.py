@@ -1,7 +1,7 @@
 """Room for faults: one more fault may start only if a majority of nodes then stays healthy.
 
-Several lanes ask at the same time. So a fault that has reserved room keeps it, even while its
-target is not yet known. It gives the room up when it has ended, or does not begin.
+Several lanes request room at the same time. So a fault keeps the room that it has reserved, even
+before its target is known. It releases the room when it has ended, or does not begin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,8 @@ class Room:
 
         Args:
             life: The fault.
-            alone: Whether a fault that must hit a node with a fault may start without such a node.
+            alone: Whether a fault that must hit a node with another fault may also start if there
+                is no such node.
         """
         with self._lock:
             found = not life.takes or self._is_there(life, alone=alone)
@@ -73,6 +74,6 @@ def _can_be_struck(held: Life, life: Life) -> bool:
 
 
 def _are_alike(one: Life, other: Life) -> bool:
-    """Return whether two faults change one aspect of a node, and so exclude each other."""
+    """Return whether two faults change the same aspect of a node, and so exclude each other."""
     aspects = ({*KINDS[each.scheduled.kind].aspects} for each in (one, other))
     return bool(set.intersection(*aspects))

@@ -10,7 +10,7 @@ from results.record.stream import StreamWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The roles of the targets when the fault began, by the cluster's own metadata.
+    """The roles of the targets when the fault began, according to the cluster's own metadata.
 
     Attributes:
         leaders: The leader of each partition (`log-0-1`). None if it had no leader.
@@ -35,8 +35,8 @@ class Waited:
         when: The state of the cluster that the fault waits for, as written in the plan.
         came: Whether the state was reached.
         waited_s: The seconds that the fault waited.
-        saw: The last other states before it, in order. Empty if the first check found the wanted
-            state.
+        saw: The last states that were seen before the wanted state, in order. Empty if the first
+            check found the wanted state.
     """
 
     when: str
@@ -51,13 +51,13 @@ class Spec:
 
     Attributes:
         kind: A name in the registry.
-        family: The family in a plan's `nemesis`. Empty for a fault of a script.
+        family: The family in a plan's `nemesis`. Empty for a fault of a scenario.
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: The scheduled start, in seconds from the start of the main phase.
         waited: The fault's wait for a state. None if it waited for none.
         links: The directed links that a network partition cuts.
-        roles: The roles of the targets at that time.
+        roles: The roles of the targets when the fault began.
         begun: Whether the targets may have been changed. True from just before the injection, even
             if the injection fails. So an unconfirmed fault may still have destroyed records.
         incarnations: The start count of each target's broker just before the injection, if the

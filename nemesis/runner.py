@@ -32,7 +32,7 @@ BACK_LIMIT_S = 20.0
 """Seconds to wait for a confirmed heal. Then other faults may start if only a minority is down."""
 WHOLE_LIMIT_S = 20.0
 """Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs, and
-other faults wait for it. A fault that disables or divides all nodes waits for a node that is not
+other faults wait for it. A fault that disables or divides all nodes waits until all nodes are
 back."""
 GENTLE_LIMIT_S = 8.0
 """Seconds to wait for the heal of a fault that disables no node. No other fault waits for it, and
@@ -42,12 +42,12 @@ STRUCK_LIMIT_S = 10.0
 then, it hits its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
-"""Seconds beyond the longest election for which a fault is held if no other broker takes over."""
+"""Seconds, after the longest election, for which a fault is still held if no broker takes over."""
 LOOK_S = 0.1
 """Seconds between two checks for a state that a fault waits for."""
 SAW_STATES = 4
-"""The number of other states that are recorded while a fault waits for its state. The last ones are
-kept."""
+"""The number of other states that are recorded while a fault waits for its state. Only the last
+states are kept."""
 RETRY_S = 1.0
 
 
@@ -59,7 +59,7 @@ class FaultInForce:
         fault_id: As in the `faults` table.
         kind: A name in the registry.
         target: The role expression.
-        targets: The target nodes. Empty while they are not yet chosen.
+        targets: The target nodes. Empty until they are chosen.
         phase: The current phase of the fault.
         since_ns: The time of the request, in nanoseconds since the run's start.
     """
@@ -178,7 +178,7 @@ class Nemesis:
         ]
 
     def left(self) -> list[tuple[str, int]]:
-        """Return partitions of topics that faults leave, which must be in sync at the end."""
+        """Return partitions of topics that faults leave behind. They must be in sync at the end."""
         return [place for life in self._lives for place in life.left]
 
     def close(self) -> None:
@@ -215,10 +215,10 @@ class Nemesis:
         self._mend_until(inf, lives, stop)
 
     def _next(self, left: Sequence[Life], now_s: float) -> Life:
-        """Return a lane's next fault: the first, or in a late lane the first of a new family.
+        """Return a lane's next fault. A late lane prefers families that have not had a turn.
 
-        A late lane does not reach its end. So it first executes faults of families that have not
-        had a turn. A turn without an effect, or without a target, counts as a turn. Otherwise a
+        A late lane cannot execute all its faults. So it first executes faults of families that have
+        not had a turn. A turn without an effect, or without a target, counts as a turn. Otherwise a
         family without an effect in this run would take the turns of all others.
 
         Args:
@@ -257,7 +257,8 @@ class Nemesis:
         """Return whether a fault must be reported as skipped if its turn does not come.
 
         If the schedule has more faults than time, only the faults due in the first half of the main
-        phase count. A machine that is too slow even for these has not fulfilled the level.
+        phase count. If a machine is too slow even for these faults, the run does not meet its
+        level.
         """
         return not self._schedule.is_supply or life.scheduled.at_s <= self._time_limit_s / 2
 
@@ -301,10 +302,10 @@ class Nemesis:
         return came
 
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
-        """Wait until a fault can begin with a majority still healthy, and reserve its room.
+        """Wait until a fault would leave a majority of nodes healthy, and reserve its room.
 
         Return False if the fault was stopped or skipped. A fault that disables or divides all nodes
-        is skipped if a node stays away for long. Other faults may start in spite of that node.
+        is skipped if a node stays down for long. Other faults may start although that node is down.
         """
         begun_s = stopwatch_s()
         while not self._room.find(life, alone=stopwatch_s() >= begun_s + STRUCK_LIMIT_S):

@@ -4,13 +4,13 @@ Kinds and roles come from shuffled decks (`nemesis.decks`). Each round has every
 plan's `nemesis` once, and every role once. The first round of roles begins with a leader and a
 follower.
 
-Up to `FEW_FAMILIES` families are scheduled one after the other. More families are scheduled by
-kinds in two parallel lanes. One lane has faults that disable a node or degrade its links. Only one
-of these is active at a time, so that they hit a minority, or all nodes at once. The other lane has
-faults that disable no node (clocks, leadership, topics). The lanes change different aspects of a
-node, so their faults can be combined (docs/faults.md). A fault that destroys records runs alone in
-both. In virtual time both lanes have all kinds (`nemesis.overlaps`). A plan's `level` changes these
-rules (`nemesis.escalated`).
+Up to `FEW_FAMILIES` families are scheduled one after the other. If there are more families, their
+kinds are scheduled in two parallel lanes. One lane has faults that disable a node or degrade its
+links. Only one of these is active at a time, so that they hit a minority, or all nodes at once. The
+other lane has faults that disable no node (clocks, leadership, topics). The lanes change different
+aspects of a node, so their faults can be combined (docs/faults.md). While a fault that destroys
+records is active, neither lane has another fault. In virtual time both lanes have all kinds
+(`nemesis.overlaps`). A plan's `level` changes these rules (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -47,11 +47,12 @@ class Schedule:
             the fault before it in its lane.
         dropped: Sentences on families that are left out, because the hosts or the system do not
             support them or the main phase is too short.
-        spares_majority: Whether a fault that disables a node waits until a majority of nodes would
-            stay healthy. In virtual time, and at high levels, all lanes together may disable more.
+        spares_majority: Whether a fault that disables a node waits until it would leave a majority
+            of nodes healthy. In virtual time, and at high levels, all lanes together may disable a
+            majority.
         is_supply: Whether there are more faults than time. Then a lane continues as soon as its
-            last fault is healed. Faults due in the second half may be left at the end, and are not
-            reported.
+            last fault is healed. Some faults that are due in the second half may never start, and
+            are not reported.
         lull_s: The length of the regular lulls, in which no fault begins (`nemesis.levels`). 0 for
             no lulls.
     """
@@ -145,10 +146,10 @@ class _Case:
 
 @lru_cache(maxsize=64)
 def _with_room(case: _Case) -> Mapping[str, tuple[str, ...]]:
-    """Leave out the slowest families until each other one is scheduled at least once.
+    """Leave out the slowest families until each remaining family is scheduled at least once.
 
-    If this leaves none, return all families. One plan is often asked about several times, and each
-    answer takes dozens of schedules.
+    If no family remains, return all families. The result is cached, because the same plan is often
+    passed several times, and each result takes dozens of schedules.
     """
     plan, families, abilities = case.plan, dict(case.families), case.abilities
 
@@ -177,7 +178,7 @@ def _left_out(
     abilities: Collection[Ability],
     why_not: Mapping[Ability, str],
 ) -> list[str]:
-    """Return one sentence for each reason, with all families left out for it."""
+    """Return one sentence for each reason, with all families that are left out for this reason."""
     by_reason: dict[str, list[str]] = {}
     for family in families:
         reason = _unfit(family, plan, abilities) or _unable(family, abilities, why_not)
@@ -192,7 +193,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
-    """Return why a plan has no room for a family; "" if hosts or system lack an ability."""
+    """Return why a plan has no room for a family, or "" if hosts or system lack an ability."""
     kinds = kinds_of(family, abilities, hosts=plan.hosts)
     if unsuited := unsuited_by(family, plan):
         return unsuited
@@ -375,7 +376,8 @@ class _Lane:
 
     Attributes:
         at_s: The earliest start of the next fault.
-        over_s: The time at which the last fault has ended and all is normal. None without a fault.
+        over_s: The time at which the last fault has ended and the cluster is normal again. None
+            before the first fault.
         misfits: The number of successive kinds that no longer fit into the main phase.
     """
 

@@ -10,8 +10,7 @@ MIN_HOLD_S = 4.2
 """The shortest hold in seconds. A broker's session ends after 3 s without a heartbeat, so a shorter
 fault would move no leader."""
 CALM_S = 0.5
-"""Seconds between the end of a fault with its aftermath and the next fault, or the end of the main
-phase."""
+"""Seconds after a fault and its aftermath, before the next fault begins or the main phase ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class ScheduledFault:
 
 
 def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return the random hold of a scheduled fault: most of the interval, at least a session.
+    """Return the random hold in seconds: most of the fault interval, but longer than a session.
 
     Args:
         plan: The plan of the run.

@@ -89,7 +89,7 @@ class ScriptedFaults:
         clock: The clock of the run.
         paths: The paths of the ledger, the `faults` stream, and the nodes' files.
         seed: The seed of the run.
-        machines: All machines with links. Empty for the nodes and controllers.
+        machines: All machines with links. Empty if these are only the nodes and controllers.
         session_s: Seconds for which the cluster counts a broker as alive after it has ended.
         state_of: Returns the state of a process. None if the hosts report it.
     """

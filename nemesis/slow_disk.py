@@ -2,9 +2,9 @@
 
 A busy disk, or a disk that is about to fail, acts like this. Code that flushes before it answers
 has to wait: a quorum that counts only data on disk, or a broker that flushes before it
-acknowledges. The fault is confirmed if a test page, written and flushed, takes the planned time,
-and took less before. The heal is confirmed if it takes no longer than before. No data is at risk,
-because a flush that has not ended is not confirmed.
+acknowledges. The fault is confirmed if it takes the planned time to write and flush a test page,
+and took less time before the fault. The heal is confirmed if this takes no longer than before the
+fault. No data is at risk, because a flush that has not ended is not confirmed.
 
 On real hosts every read and write is slow, too, except reads from the kernel's cache. On such
 hosts, a test page is written, flushed and read. The file system that delays requests counts them
@@ -23,9 +23,9 @@ from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
-"""The range in seconds of the longest flush. The shortest flush takes half of the longest."""
+"""Possible times of the longest flush, in seconds. The shortest flush takes half of this time."""
 USUAL = 2.0
-"""The seconds by which a flush may be slower than before if the disk counts as fast again."""
+"""The factor by which a flush may be slower than before while the disk counts as fast again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class LateDiskEffect:
     """Slow disks of real hosts, measured by a test page and by the hosts' counters.
 
     Attributes:
-        flushes_s: The seconds for the test page, before the fault and during it, by node.
-        late: The number of slow reads, writes and flushes, test pages included, by node.
+        flushes_s: For each node, the seconds for the test page before and during the fault.
+        late: For each node, the number of slow reads, writes and flushes, test pages included.
     """
 
     took_s: float
@@ -104,7 +104,7 @@ class SlowDisk:
     def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
         """Confirm that a test page took as long as its delayed requests in total.
 
-        Some requests may not occur. If another fault blocked the page, the page is not read.
+        Some requests may not occur. For example, the page is not read if another fault blocked it.
         """
         pages = {node: hosts.try_requests(node) for node in self.targets}
         late = {node: _count(hosts.disk_counts(node)) for node in self.targets}

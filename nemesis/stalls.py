@@ -1,27 +1,28 @@
 """The base of the stall faults: links hold all packets for seconds, and then release them in order.
 
-No packet is lost, and none is overtaken on its link. A request arrives seconds after its sender
-gave it up and got an answer elsewhere. For this, a stall must be longer than timeouts. It takes 2
-to 8 s, chosen at random. Then packets pass for a moment, and are held again, until the heal, which
-releases all packets. TCP retransmits unacknowledged data after longer and longer waits, and all
-copies wait in the same queue. On real hosts, a link that stalls in one direction also holds the
-acknowledgements of the other direction. In virtual time it does not.
+No packet is lost, and none is overtaken on its link. A request arrives seconds late, when its
+sender has given it up and got a response elsewhere. For this effect, a stall must be longer than
+the sender's timeout. It takes 2 to 8 s, chosen at random. Then packets pass for a moment, and are
+held again. This repeats until the heal, which releases all packets. TCP retransmits unacknowledged
+data after longer and longer waits, and all copies wait in the same queue. On real hosts, a link
+that stalls in one direction also holds the acknowledgements of the other direction. In virtual time
+it does not.
 
-Each link has a proof of its own, with test datagrams sent at once. After a third of a stall, none
-has arrived. At the end, all have arrived once and in order, except very few. This needs no clock of
-the receiver, and shows the direction. Over the open direction of a link that stalls in one
-direction, all datagrams arrive soon, and only their answers wait. Links do not stall at the same
-moments. If the datagrams of a link come back at once, they were sent too early or too late, and the
+Each link gets its own proof from test datagrams, which are all sent at one moment. After a third of
+a stall, none has arrived. At the end, nearly all have arrived once and in order. This test needs no
+clock on the receiver, and shows which direction stalls. If a link stalls in one direction only,
+datagrams in the open direction arrive soon, and only the answers to them wait. Different links
+stall at different moments. If the answers on a link come back at once, the link was open, and the
 test is repeated.
 
-A fault can also stall half of the connections of a link. A client that gives up one connection and
-opens another then has an even chance that its next request overtakes the last one. Addresses and
-ports decide which connections stall, for both directions alike. The test uses datagrams from 20
-ports. After a third of a stall, all datagrams of some ports have arrived, and no datagram of other
-ports has.
+A fault can also stall half of the connections of a link. If a client then gives up one connection
+and opens another, its next request overtakes the previous one with a probability of one half.
+Addresses and ports decide which connections stall. Both directions of a connection stall together.
+The test uses datagrams from 20 ports. After a third of a stall, all datagrams of some ports have
+arrived, and no datagram of other ports has.
 
-The heal is confirmed by repeated tests that all come back soon. They cover a longer time than a
-stalling link is ever open.
+The heal is confirmed if the datagrams of repeated tests all come back soon. The tests continue for
+longer than a stalling link is ever open.
 """
 
 from collections.abc import Collection, Mapping
@@ -37,8 +38,8 @@ from nemesis.undo import Unshape
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 STALL_MS = (2000, 8000)
-"""Shortest and longest stall in milliseconds. Timeouts of clients and brokers' sessions end within
-this range, or soon after it."""
+"""Shortest and longest stall in milliseconds. The timeouts of clients, and the sessions of brokers,
+end within this range or soon after it."""
 OPEN_MS = (300, 2000)
 COUNT, SIZE = 40, 64
 """The number of datagrams of a test, and their size. All arrive at one moment at the end of a
@@ -46,15 +47,16 @@ stall, so they must fit into a small receive buffer."""
 MIDWAY = 1 / 3
 """The share of a stall that a test must observe as proof."""
 LEAST_FLOWS = 3
-"""The smallest number of stalled flows, and of passing flows, that proves the fault. If each of 20
-flows stalls by chance (one in two), fewer occur less than once in a thousand times."""
+"""The smallest number of stalled flows, and of passing flows, that proves the fault. Each of 20
+flows stalls with a probability of one half, so a smaller number occurs in less than one of a
+thousand tests."""
 HALF = 0.5
 SOON_S = 0.5
 """The longest round trip in seconds over a good link, even on a busy machine."""
 BESIDE_S = 0.5
 """A healed link must be good for this many seconds longer than a stalling link is open."""
 GAP_S = 1.0
-"""The longest time between two tests in seconds. No stall is short enough to fit in."""
+"""The longest time between two tests in seconds. No stall is short enough to fit between them."""
 LOOK_S, BACK_S = 0.2, 0.02
 """Seconds between two tests, and between two checks whether all datagrams are back."""
 ARRIVES_S = 2.0
@@ -149,7 +151,7 @@ class StalledLinks:
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
-        """Confirm that all links that are not cut stall. Wait two stalls beyond the time limit."""
+        """Confirm that all uncut links stall. Wait up to two stalls beyond the time limit."""
         rounds_s = 2 * (self.quality.stall_ms + self.quality.open_ms) / 1000
         try:
             wait_until(
@@ -172,7 +174,7 @@ class StalledLinks:
         """Send datagrams into the links, and then remove the stalls."""
         self._healed_s, self._good_s = stopwatch_s(), None
         if self._in_force:
-            # Evidence only: errors here must not prevent the end of the stall.
+            # The datagrams are evidence only. Errors here must not prevent the end of the stall.
             with suppress(ClusterError, OSError):
                 self._at_heal = _volley(self._hosts, self._open(self.links))
                 # Wait until the datagrams are in the stalled queue.
@@ -341,7 +343,7 @@ def look_good(hosts: CanShape, links: Collection[Link]) -> bool:
 
 
 def _soon(hosts: CanShape, links: Collection[Link]) -> Mapping[Link, Measured]:
-    """Return the measurement of a test when all datagrams are back, or after a short limit."""
+    """Run one test, and return its measurement. It ends when all datagrams are back, or soon."""
     volley, began_s = _volley(hosts, links), stopwatch_s()
     while not all(map(_is_back, (seen := volley.look()).values())):
         if stopwatch_s() > began_s + SOON_S:

@@ -13,7 +13,8 @@ from nemesis.stalls import BESIDE_S, OPEN_MS, look_good
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
 
 HEAL_LIMIT_S = 60.0
-"""The usual time limit in seconds for the heals of all faults, and again for all brokers."""
+"""The usual time limit in seconds: once for the heals of all faults, and once more for all
+brokers."""
 RETRY_S = 1.0
 """Seconds between two attempts to heal a fault after an error."""
 LINKS_LIMIT_S = 5.0
@@ -29,9 +30,9 @@ class HealReport:
     Attributes:
         done: Sentences on the actions that were necessary.
         failed: Sentences on everything that is not healthy.
-        undone: True if no change by Logquake is left, despite `failed`. Links work and brokers run.
-            Only the brokers' own actions are missing: they did not register in time, or did not
-            delete a fault's own topics.
+        undone: True if no change by Logquake is left, even if `failed` is not empty. Links work and
+            brokers run. Only the brokers' own actions are missing: they did not register in time,
+            or did not delete a fault's own topics.
     """
 
     done: tuple[str, ...]
@@ -59,7 +60,7 @@ def sweep(
     away: Collection[str] = (),
     limit_s: float = HEAL_LIMIT_S,
 ) -> HealReport:
-    """Heal faults, start and continue brokers, join links, and confirm all of it.
+    """Heal faults, start and continue brokers, reconnect links, and confirm all of this.
 
     Args:
         lives: The active faults.
@@ -69,7 +70,7 @@ def sweep(
     """
     findings = _Findings()
     _heal_faults(lives, site, findings, limit_s)
-    # Brokers need the nodes that keep the metadata.
+    # The nodes that keep the metadata come first, because brokers need them.
     nodes = [node for node in (*site.controllers, *site.cluster.nodes) if node not in away]
     _mend_brokers(site, nodes, findings, limit_s=limit_s)
     if site.network is not None:
@@ -82,7 +83,8 @@ def sweep(
 
 
 def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s: float) -> None:
-    # Undo all before any is confirmed: two killed brokers may come back only together.
+    # Undo all faults before any heal is confirmed, because two killed brokers may only be able to
+    # come back together.
     refused = [life for life in reversed(lives) if not _undone(life)]
     deadline_s = stopwatch_s() + limit_s
     for life in lives:
@@ -124,7 +126,7 @@ def _undone(life: Life) -> bool:
 
 
 def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
-    """Confirm that a fault has ended. Undo it again on failure, as brokers may be starting."""
+    """Confirm that a fault has ended. On failure undo it again: brokers may still be starting."""
     while True:
         limit_s = max(1.0, deadline_s - stopwatch_s())
         if undone and life.confirm_healed(Patience(limit_s=limit_s)):

@@ -10,8 +10,9 @@ An expression has one of these forms:
 - all brokers and controllers (`servers`);
 - the coordinator of a consumer group or a transactional id (`coordinator(log-0)`).
 
-If a role has no partition or id, a random one of the run's own is chosen when the fault starts. All
-functions are pure: the caller passes the metadata view, the coordinator and the random source.
+If a role names no partition or id, a random partition or id of the run is chosen when the fault
+starts. All functions are pure: the caller passes the metadata view, the coordinator and the random
+source.
 """
 
 import re
@@ -72,7 +73,8 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
     "isr": (lambda state: state.isr, False),
     "last-isr": (_last_isr, False),
 }
-"""Functions that return the nodes with a partition role. True if the role means all of them."""
+"""For each partition role: a function that returns its nodes, and whether the role means them
+all."""
 
 PARTITION_ROLES = frozenset(_IN_PARTITION)
 """Roles in a partition, such as `leader(log-0,1)`."""
@@ -136,7 +138,7 @@ def parse_target(expression: str, roster: Roster) -> Target:
 def resolve_target(
     target: Target, view: ClusterView | None, rng: Random, *, roster: Roster, find: Find
 ) -> tuple[str, ...]:
-    """Return the nodes that an expression now refers to, sorted.
+    """Return the nodes that match a target expression now, sorted.
 
     Args:
         target: A parsed expression.

@@ -1,4 +1,4 @@
-"""Faults on brokers in one process: they hit all of its brokers, and it has no inner links."""
+"""Faults on brokers that share one process: a fault hits them all, and cuts no link inside it."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ def widened(nodes: tuple[str, ...], kind: Kind | None, site: Site) -> tuple[str,
 
     Args:
         nodes: The targets.
-        kind: The kind of the fault. None for a fault of a script.
+        kind: The kind of the fault. None for a fault of a scenario.
         site: The run's cluster and hosts.
 
     Raises:
@@ -38,7 +38,7 @@ def _refuse_shared(nodes: Iterable[str], site: Site) -> None:
 
 
 def refuse_links_within(fault: Fault, site: Site) -> None:
-    """Raise an error if a script's fault has a link within a process, because it has no effect.
+    """Reject a scenario's fault on a link inside one process, because it would have no effect.
 
     Raises:
         ClusterError: There is such a link.

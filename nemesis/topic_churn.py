@@ -19,7 +19,7 @@ from results.record.runtime import new_event
 PARTITIONS = 2
 REPLICAS = 3
 REST_S = 0.1
-"""Seconds between two topics, because the brokers also carry the run's own messages."""
+"""Seconds between two topics. The brokers also need time for the run's own messages."""
 CONFIRM_LIMIT_S = 15.0
 """Seconds to wait for the first topic. Its replicas take seconds on a busy machine."""
 
@@ -33,7 +33,8 @@ class TopicChurn:
     """A fault that creates and deletes topics.
 
     Args:
-        aim: The fault's id and targets. A broker that is not a target is asked for its topics.
+        aim: The fault's id and targets. The fault asks a broker that is not a target for its
+            topics.
         site: The run's cluster and hosts.
     """
 
@@ -99,7 +100,7 @@ class TopicChurn:
                 self._cluster.delete_topics(sorted(left))
 
     def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
-        """Confirm that no answering broker has any of the topics."""
+        """Confirm that no broker that responds has any of the topics."""
         self._background.raise_bugs()
         try:
             asked = wait_until(
@@ -126,7 +127,7 @@ class TopicChurn:
             try:
                 self._come_and_go(f"{self._prefix}{number}", number)
             except FAILURES as failed:
-                self._refused += 1  # Other faults cause this. The heal finds the rest.
+                self._refused += 1  # Other faults cause this. The heal finds what remains.
                 self._background.note(failed)
             pause_until(stopwatch_s() + REST_S, self._over)
 
@@ -145,7 +146,7 @@ class TopicChurn:
         self._deleted += 1
 
     def _witness(self, name: str) -> tuple[str, str] | None:
-        """Return a topic of the cluster's metadata, and another broker that also has it."""
+        """Return the topic and another broker whose metadata has it, or None after a timeout."""
 
         def known_by() -> str | None:
             return next(
@@ -162,8 +163,8 @@ class TopicChurn:
     def _known_now(self) -> tuple[str, str] | None:
         """Return a topic that another broker has, even if its replicas are not yet in sync.
 
-        If another fault disables a broker of the topic, its replicas may never be in sync, but it
-        exists.
+        If another fault disables a broker of the topic, the topic's replicas may never be in sync,
+        but the topic exists.
         """
         for node in self._others:
             if known := self._left_at(node):

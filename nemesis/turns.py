@@ -2,13 +2,13 @@
 
 A broker that lost records may still count as in sync. If another broker then leaves the ISR in
 order, the lost records are lost permanently. This is not a bug of the brokers, but the checkers
-would report it. So a fault that destroys a replica's records begins only when no fault was active,
-and every ISR was full, for some time. No other fault begins until this is true again. The time is
-longer than a broker can still count as alive or in sync afterwards (`cluster.sessions.hidden_s`).
-So metadata reported after it is newer than all earlier faults.
+would report it. So a fault that destroys a replica's records begins only after a period without
+active faults and with full ISRs. No other fault begins until there was such a period again. The
+cluster may count a dead broker as alive or in sync for a while (`cluster.sessions.hidden_s`). The
+period is longer than this. So metadata reported at its end is newer than all earlier faults.
 
 Due faults wait in a queue. A fault that begins alone waits until all faults ahead of it have ended.
-Other faults wait only for such faults ahead of them.
+Other faults wait only if such a fault is ahead of them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -73,7 +73,7 @@ class Turns:
         self._lock = new_lock()
 
     def stopped_before(self, life: Life, due_s: float, stop: Event) -> bool:
-        """Wait until a fault is due. If it begins alone, also check the ISRs for a while before.
+        """Wait until a fault is due. If it begins alone, first check the ISRs for a while.
 
         Args:
             life: The fault.
@@ -100,10 +100,8 @@ class Turns:
             life: The fault, which is due.
             latest_s: The latest possible start, in seconds by `stopwatch_s`.
             patience: For a fault that begins alone: the time limit until all replicas are in sync.
-                Time
-                behind other faults does not count, because these have limits of their own.
-            mend: A function to call repeatedly. It tries to heal earlier faults of the same
-                lane.
+                The wait for other faults does not count, because they have their own limits.
+            mend: A function to call repeatedly. It tries to heal earlier faults of the same lane.
 
         Returns:
             The reason, in a sentence. None if the turn has come. Then call `taken`.
@@ -134,10 +132,9 @@ class Turns:
 
         Args:
             life: The fault.
-            patience: The time that all others wait after a fault that ran alone, until all replicas
-                are in sync.
-            mend: A function to call repeatedly. It tries to heal the fault if its broker is
-                late.
+            patience: The maximum time, after a fault that ran alone, that all other faults wait
+                until all replicas are in sync.
+            mend: A function to call repeatedly. It tries to heal the fault if its broker is late.
         """
         try:
             yield
@@ -175,14 +172,14 @@ class Turns:
                 return
 
     def _settled(self) -> bool:
-        """Return whether no fault is active and every ISR is full, and note the time if not."""
+        """Return whether no fault is active and every ISR is full. If not, note the time."""
         settled = not any(each.in_force for each in self._lives) and not self._unwhole()
         if not settled:
             self._note_disturbed()
         return settled
 
     def _is_steady(self) -> bool:
-        # A fault may end between two checks, for example a late one that others wait for.
+        # A fault may end between two checks, for example a late fault for which others wait.
         over_s = [each.over_s for each in self._lives if each.over_s is not None]
         with self._lock:
             return stopwatch_s() - max([self._disturbed_s, *over_s]) >= self._steady_s
@@ -192,7 +189,7 @@ class Turns:
             self._disturbed_s = stopwatch_s()
 
     def _why_not(self, life: Life, turn: _Turn | None) -> str:
-        """Return why a fault does not begin, by its state in the queue at the last check."""
+        """Return why a fault does not begin, from its state in the queue at the last check."""
         match turn:
             case None | _Turn.NOW | _Turn.LULL:
                 return TOO_LATE

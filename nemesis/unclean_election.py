@@ -4,7 +4,7 @@ The fault builds this state in four steps. It kills one replica, which falls beh
 all replicas that are still in sync. It starts the first replica again. Then it requests the
 election of this replica. Records that this replica never had are lost, as Kafka documents for
 unclean elections. The contract judge allows this loss, and names the election. The heal starts the
-other replicas, which truncate their logs to the new leader's.
+other replicas, which truncate their logs to match the new leader's log.
 
 The election needs a metadata quorum. If the brokers keep the metadata themselves, a majority of
 them must be alive once the replica is back.
@@ -25,9 +25,10 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 BEHIND_LIMIT_S = 20.0
-"""Seconds until a killed broker leaves the ISR: by its session, or by `replica.lag.time.max.ms`."""
+"""Seconds until a killed broker leaves the ISR, by its session's end or
+`replica.lag.time.max.ms`."""
 BEHIND_S = 1.0
-"""Shortest and longest time in seconds for which the other replicas accept writes without it."""
+"""Seconds for which the other replicas accept writes without the killed one."""
 BACK_LIMIT_S = 60.0
 ELECTED_LIMIT_S = 15.0
 """Seconds to confirm the election. The limit is long, because the loss is excused only if the
@@ -74,7 +75,7 @@ class UncleanElection:
 
     @property
     def place(self) -> Place:
-        """Return the partition, which is recorded early so that its lost records are excused."""
+        """Return the partition. It is recorded early, so that its lost records are excused."""
         return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:
@@ -160,7 +161,7 @@ class UncleanElection:
 def leaves_somebody_to_elect(plan: Plan) -> bool:
     """Return whether a quorum survives while all replicas of a partition except one are down.
 
-    The mode of an attached cluster is unknown. It is treated as a cluster whose brokers keep the
+    The mode of an attached cluster is unknown. Such a cluster is treated as if its brokers keep the
     metadata.
     """
     if plan.replication == 1:

@@ -1,4 +1,4 @@
-"""Undo steps of faults, written to the ledger before the fault: plain data."""
+"""Undo steps of faults, as plain data. They are written to the ledger before the fault begins."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,13 +1,13 @@
 """The fault `wipe`: a broker is stopped, its replicas are deleted, and it starts on an empty disk.
 
 This is like a replaced disk. The fault deletes all partition folders and the checkpoints of the log
-folder (recovery points, high watermarks, log starts, the cleaner's). It also deletes the marker of
-a clean shutdown. By its absence, KRaft's controllers know that the broker may lack records
-(KIP-966). `meta.properties` stays, so that the broker keeps its identity. The metadata log stays
-too, because a voter without it would have forgotten its votes. That is another fault, against which
-Kafka promises nothing. The heal starts the broker, which fetches everything from the leaders again.
-Records that no other replica has are lost permanently, and the contract judge excuses this
-(`wipe`).
+folder (recovery points, high watermarks, log start offsets, cleaner offsets). It also deletes the
+marker of a clean shutdown. Because this marker is missing, KRaft's controllers know that the broker
+may lack records (KIP-966). `meta.properties` stays, so that the broker keeps its identity. The
+metadata log stays too, because a voter without it would have forgotten its votes. That would be
+another fault, and Kafka does not promise to survive it. The heal starts the broker, which fetches
+everything from the leaders again. Records that no other replica has are lost permanently, and the
+contract judge excuses this (`wipe`).
 """
 
 from pathlib import PurePosixPath

@@ -1,7 +1,8 @@
 """Check faults written by hand: an impossible fault is rejected before anything starts.
 
 Conditions that are known only at run time are not checked here, such as a partition without a
-leader, or an ISR of two for `last-isr`. Such a fault waits, and is recorded without effect.
+leader, or an ISR of two for `last-isr`. Such a fault waits, and is then recorded as a fault without
+effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,7 @@ from results.record.plan_parts import PlannedFault
 
 
 def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
-    """Raise an error if a fault is not possible in any run of its plan.
+    """Reject a fault that is impossible in every run of its plan.
 
     Args:
         fault: A fault of the plan.
@@ -75,9 +76,10 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
 def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
     """Yield why a fault that drops flushes cannot run together with another fault.
 
-    Its broker ends in order, so it stays an eligible leader replica (KIP-966) without its lost
-    records. If the other replicas end before it has fetched these again, it is elected. Records are
-    then lost without a bug of any replica. Random schedules avoid this, too.
+    The broker of such a fault ends in order, so it stays an eligible leader replica (KIP-966),
+    although it lacks the lost records. If the other replicas end before it has fetched these
+    records again, it is elected leader. The records are then lost without a bug in any replica.
+    Random schedules avoid this, too.
     """
     for other in plan.faults or ():
         if other is fault:
@@ -128,7 +130,7 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Return roles that always mean all of their nodes: each role's text and its nodes."""
+    """Return the roles that always mean all of their nodes, each with its text and its nodes."""
     return {
         QUORUM_VOTERS: ("voters", roster.voters),
         SERVERS: ("servers", roster.everybody),
@@ -137,7 +139,7 @@ def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
 
 
 def _nodes_of(target: Target, roster: Roster) -> set[str]:
-    """Return the nodes of a target that needs no metadata. Empty for all other roles."""
+    """Return the nodes of a target that is known without metadata. Empty for other roles."""
     if target.word in (alls := _alls(roster)):
         return {*alls[target.word][1]}
     return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}

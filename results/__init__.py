@@ -1,7 +1,7 @@
 """The files of a run and the code that shows them: terminal, page, exports, local site.
 
 - `record/`: the record's tables and types: plan, tables, streams, verdict, clock, paths.
-- `store.py`: the folders of runs, the lock that marks a live run, and the search for a run by name.
+- `store.py`: the folders of runs, the lock of a run in progress, and the search for a run by name.
 - `verdict_json.py`, `environment.py`, `tables.py`: read and write a run's files.
 - `show.py`, `show_story.py`: print one run, or the list of runs, in a terminal.
 - `show_named.py`: prints one op or one value of a run.

@@ -53,7 +53,7 @@ def _is_markup(value: object) -> bool:
 
 
 def _listed(value: object, key: str) -> str:
-    """Return an evidence value as text: a time also in seconds, and a long list cut at its end."""
+    """Return an evidence value as text; a time is also given in seconds, and a long list is cut."""
     if not isinstance(value, list | tuple):
         seconds = isinstance(value, int) and key.endswith("_ns")
         return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)

@@ -58,7 +58,7 @@ class Environment:
         java, java_version: The JVM that the brokers run on; None if they use none.
         brokers: Facts about the broker: `version`, `commit`, and `jars` (the SHA-256 of each jar
             that the user supplied, by name).
-        system: The system under test, as the plan names it: `kafka:4.3.1`.
+        system: Name of the system under test in the plan: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
         libraries: The version of each installed library. `kafka-clients` is listed only if the
             workload uses Kafka's own Java client.

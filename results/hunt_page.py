@@ -27,7 +27,8 @@ class Bundle:
 
     Attributes:
         file: The bundle file; empty if there is none.
-        note: The reason for a missing bundle, or the files it lacks; empty if complete.
+        note: The reason why there is no bundle, or the files that the bundle lacks; empty if it is
+            complete.
     """
 
     file: str = ""
@@ -51,10 +52,10 @@ class Find:
         workload, client, faults: Settings of the first failed run.
         runs: Ids of the randomly planned runs with the failure, the first one first.
         minutes: Minutes of main phases until the first failed run.
-        recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and other broken
-            promises.
-        controls: For each control system: its name, the number of its runs with the failure, other
-            broken promises, and the changes in its plans.
+        recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and the other promises
+            that reruns broke.
+        controls: For each control system: its name, the number of its runs with the failure, the
+            other promises that they broke, and the changes in its plans.
         others: Ids of reruns and controls that broke another promise.
         command: The command that executes the run again.
         control_commands: The commands that execute the run on the control systems.
@@ -101,7 +102,7 @@ def few(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One value of a plan setting: the number of runs that used it and their average gain."""
+    """A value of a plan setting, with the number and the average gain of the runs that used it."""
 
     choice: str
     value: str
@@ -111,21 +112,21 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HuntStory:
-    """The results so far of a hunt, i.e. a random search for failures.
+    """The results of a hunt so far. A hunt is a random search for failures.
 
     Attributes:
         name: Name of the hunt file.
         parts: Number of the hunt's parts.
         way: How the plans were chosen: `guided`, `blind`, or `blind and guided`.
         hours: Hours of main phases of the randomly planned runs.
-        outcomes: Number of randomly planned runs, by verdict.
+        outcomes: Number of randomly planned runs for each verdict.
         unknown: Reasons for missing verdicts, each with its number of runs.
         finds: The failures, the first one first.
         clean: Systems without a failure: name, minutes of main phases, number of runs.
         growth: After each run: minutes of main phases, transitions and successions reached.
         first: For each transition, the minutes until a run first reached it.
         never: Transitions of the catalogue that no run reached.
-        values: The randomly chosen values, by setting.
+        values: The randomly chosen values of each setting.
     """
 
     name: str
@@ -153,7 +154,7 @@ class HuntStory:
     def headline(self) -> str:
         """The number of failures and the total duration of the runs, as one sentence."""
         if not any(self.outcomes.values()):
-            return "Nothing was played"
+            return "No run was executed"
         found = many(len(self.finds), "failure") if self.finds else "No failure"
         return f"{found} in {self.time}"
 

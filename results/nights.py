@@ -21,7 +21,9 @@ def write_night(path: Path, night: Night) -> None:
 
 
 def read_night(path: Path) -> Night | None:
-    """Return a run's `night.json`, or None if no suite started the run and it reruns no other run.
+    """Return a run's `night.json`, or None if the run has no such file.
+
+    Only the runs of a suite and the reruns of failed runs have this file.
 
     Raises:
         StoreError: The file exists, but cannot be read.

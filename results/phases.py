@@ -36,7 +36,7 @@ class RunPhase:
 
 
 def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
-    """Return the phases of a run with a known begin and end, in order."""
+    """Return, in order, the phases of a run whose begin and end are known."""
     at = _moments(milestones, timings)
     return [
         RunPhase(name=name, seconds=(at[end] - at[begin]) / NS_PER_S)

@@ -13,7 +13,7 @@ from results.wording.inert import inert, shortened
 STYLES = {
     "valid": "bold green", "allowed": "bold cyan", "invalid": "bold red", "unknown": "bold yellow",
 }  # fmt: skip
-"""Styles of verdicts, and of valid runs with allowed anomalies."""
+"""The style of each verdict. `allowed` means a valid run with allowed anomalies."""
 _MAX_CELL = 1_000
 
 
@@ -33,8 +33,8 @@ def print_table(
 ) -> None:
     """Print a table. Long cells are wrapped and never cut, so that names can be copied.
 
-    The first column has the names of the rows, and is not even wrapped if two thirds of the
-    console's width are enough for it.
+    The first column contains the names of the rows. It is not wrapped if it fits into two thirds of
+    the console's width.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     cells = [[_cell(each) for each in row] for row in rows]

@@ -1,7 +1,8 @@
 """Read the protocol transitions that a run reached, and the pairs of successive transitions.
 
-The judge computes transitions from the record and stores them with the other statistics. A run that
-was not judged, or was judged by an older Logquake, has none. `logquake check` adds them.
+The judge computes transitions from the record and stores them with the other statistics. If a run
+was not judged, or was judged by an older Logquake, it has no transitions. `logquake check` adds
+them.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from results.record.transitions import TRANSITIONS
 from results.tables import RunTables
 
 Succession = tuple[str, str]
-"""Two transitions in one place, such as a partition; the second within ten seconds."""
+"""Two transitions in the same place, such as a partition, at most ten seconds apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,14 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """A transition that a run reached, over all places.
+    """A transition that a run reached, summed over all places.
 
     Attributes:
         name: Name in `TRANSITIONS`.
         sentence: Its meaning, as a sentence.
         count: How often it happened.
-        first_ns: Its first time, in nanoseconds since the run's start; None if unknown.
+        first_ns: Time of the first occurrence in nanoseconds since the run's start; None if
+            unknown.
     """
 
     name: str
@@ -80,7 +82,7 @@ def transitions_of(tables: RunTables) -> list[Transition]:
 
 
 def _listed(table: pa.Table, *names: str) -> pa.Table:
-    """Return the rows with only known transition names."""
+    """Return the rows in which all transition names are known."""
     for name in names:
         table = table.filter(pc.is_in(table[name], value_set=pa.array(list(TRANSITIONS))))
     return table

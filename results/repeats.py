@@ -5,10 +5,11 @@ A repeat is a rerun: a run that a suite or `logquake repro` executes because ano
 signature. The rules are:
 
 - A repeat counts if its verdict is valid or invalid. An unknown verdict shows nothing about a
-  broken promise. It counts only if its reason is the failure that is measured.
+  broken promise. So a repeat with an unknown verdict counts only if the reason of the verdict is
+  the failure that is measured.
 - The failed run itself does not count, because it was chosen for its failure.
 - Repeats with the seed of the failed run and repeats with new seeds are counted separately.
-- A repeat counts as long as the store has both runs.
+- A repeat counts only while the store has both the repeat and the failed run.
 - A run that was interrupted and broke no promise never counts.
 
 Terminal, site, summary and JUnit XML use the figures and words of this module.
@@ -78,7 +79,7 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The facts about a run that counting needs.
+    """A run, with the facts that decide whether and how it counts.
 
     Attributes:
         run_id: Id of the run.

@@ -1,8 +1,8 @@
 """The HTML page of a run: one file without scripts or outside resources.
 
-The page is made from stored files, so it can be written again at any time, also for a run that
-died. Missing data is left out, or the page mentions it. All text from outside passes `inert` and
-the template's escaping.
+The page is made from stored files, so it can be written again at any time. This also works for a
+run that died. If data is missing, the page omits it or says so. All text from outside passes
+`inert` and the template's escaping.
 """
 
 import itertools
@@ -59,7 +59,7 @@ MAX_PLAN = 200_000
 MAX_ANOMALIES = 60
 """Maximum number of anomaly names. Logquake has about forty."""
 MAX_WINDOWS = 400
-"""Maximum number of drawings of replicas' logs, because each one reads the tables."""
+"""Maximum number of drawings of replicas' logs. Each drawing reads the tables."""
 TIME_LINE = "timeline.html"
 TEMPLATE = "report.html"
 
@@ -180,7 +180,7 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
 def _followers(
     ranked: Sequence[tuple[str, AnomalySummary]], found: Investigation
 ) -> dict[str, tuple[str, str]]:
-    """Return for each anomaly that follows from another one: (the other anomaly, the reason)."""
+    """Return (cause, reason) for each anomaly that follows from another anomaly, the cause."""
     signature = found.recurrence.signature
     roots = signature.anomalies if signature else ()
     words = found.verdict.words if found.verdict else {}
@@ -274,7 +274,7 @@ def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
 def _windows(
     tables: RunTables, ranked: Sequence[tuple[str, AnomalySummary]], head: Headline
 ) -> dict[int, ReplicaWindow]:
-    """Return the drawings of replicas' logs by the `id()` of their examples; one for each place."""
+    """Return one drawing of replicas' logs for each place; its key is the `id()` of an example."""
     drawn = {_where(head.witness)} if head.witness else set()
     windows: dict[int, ReplicaWindow] = {}
     for example in itertools.chain(*(summary.examples for _, summary in ranked)):
@@ -306,7 +306,7 @@ def _plan(text: str) -> dict[str, Any]:
 
 
 def _environment(paths: RunPaths) -> tuple[dict[str, object], list[tuple[str, str]]]:
-    """Return the run's `environment.json`, and table rows of it."""
+    """Return the values of the run's `environment.json`, and the same values as table rows."""
     try:
         values = read_environment(paths.environment)
     except StoreError as trouble:

@@ -133,7 +133,7 @@ def print_sentence(
 def print_details(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict's table of anomalies and its comparisons; as for `print_verdict`."""
+    """Print a verdict's table of anomalies; parameters as for `print_verdict`."""
     if verdict is None:
         return
     _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)
@@ -293,7 +293,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
 
 
 def _print_measured(fault: FaultLine, console: Console) -> None:
-    """Print how a fault waited for its condition, and what was measured of it and of its heal."""
+    """Print how long a fault waited for its condition, and the effects of fault and heal."""
     measured = (fault.waited, fault.effect, fault.heal_effect)
     told = "; ".join(each for each in measured if each and each != "{}")  # {}: nothing is recorded.
     if told:

@@ -31,7 +31,7 @@ def print_breach(found: Investigation, console: Console) -> None:
 
 
 def print_story_of_witness(found: Investigation, console: Console) -> None:
-    """Print the events of the main anomaly's message (sent, held, truncated, read) by time."""
+    """Print the events of the main anomaly's message (sent, stored, truncated, read) in order."""
     if found.case is None or found.told is None:
         return
     rows = [

@@ -15,7 +15,7 @@ from results.wording.naming import Names, names_of
 from results.wording.plural import many
 
 MAX_ROWS = 40
-"""Maximum number of printed rows of messages or copies; the record has all."""
+"""Maximum number of printed rows of messages or copies. The record has all rows."""
 _NAMED = 8
 """Maximum number of listed values for an ambiguous short name."""
 
@@ -23,7 +23,7 @@ _NAMED = 8
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
     """Print an op or a value, given by its short name or by its number in the record.
 
-    With 256 partitions or more, a number may denote an op and a value. Both are then printed.
+    With 256 partitions or more, a number may denote both an op and a value. Then both are printed.
 
     Args:
         paths: The run.

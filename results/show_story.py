@@ -19,7 +19,7 @@ _MAX_RUNS = 12
 
 
 def print_story(paths: RunPaths, console: Console) -> None:
-    """Print the steps of a scripted run; an ordinary run prints nothing."""
+    """Print the steps of a scripted run; for an ordinary run, print nothing."""
     run = told(paths)
     if run is None:
         return

@@ -1,10 +1,10 @@
 """The signature of a failure, which identifies the failure in different runs and nightly runs.
 
 A signature consists of anomaly names, place and fault families. It contains nothing random: no
-offset, value, time, id, partition or topic. It also leaves out symptoms that have the same cause.
-For example, a lost write leaves a gap in the offsets, and only by chance does a reader notice it.
-The faults are the families that the plan requested, not the faults chosen from the seed. So an
-entry of a suite has the same faults with every seed.
+offset, value, time, id, partition or topic. It also leaves out anomalies that are symptoms of
+another one. For example, a lost write leaves a gap in the offsets, and it is random whether a
+reader notices the gap. The faults are the families that the plan requested, not the faults chosen
+from the seed. So an entry of a suite has the same faults with every seed.
 """
 
 import hashlib
@@ -40,10 +40,10 @@ class Signature:
     """The signature of a failure; equal signatures mean the same failure.
 
     Attributes:
-        anomalies: Names of the anomalies, without those that follow from others; for an unknown
-            verdict, the kind of its reason. Sorted.
+        anomalies: Sorted names of the anomalies that do not follow from other anomalies. For an
+            unknown verdict: the kind of its main reason.
         place: `topics`, `quorum`, `cluster`, or the name of the scenario.
-        faults: Fault families that the plan requested; kinds for handwritten faults. Sorted.
+        faults: Sorted fault families that the plan requested. For handwritten faults: their kinds.
         terms: Settings that weaken the promises: `acks=1`, `unclean election`. A loss with these
             settings must have a different signature from a loss without them.
         words: Descriptions of the anomalies, by name. Only the sentence uses them, not the key.
@@ -87,7 +87,8 @@ def signature_of(
     Args:
         verdict: Verdict of the run.
         plan: Plan of the run; None if it cannot be read.
-        faults: Fault kinds that took effect. They are used for a scripted run, or without a plan.
+        faults: Fault kinds that took effect. They are used only if the run is scripted or
+            has no readable plan.
         as_told: Whether a scripted run ended as expected; None if not compared or not scripted.
     """
     if as_told:
@@ -118,7 +119,7 @@ def signature_of(
 def class_of(verdict: Verdict, *, as_told: bool | None = None) -> str:
     """Return the verdict's class: safety, liveness, harness or unknown; "" if it is valid.
 
-    If a scripted run did not end as expected, its class is never "", but at least unknown.
+    A valid scripted run that did not end as expected has the class unknown.
     """
     match verdict.valid:
         case Validity.VALID:
@@ -153,7 +154,7 @@ def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
     }
-    # Whether a cluster that breaks a safety promise also recovers slowly is random.
+    # A cluster that breaks a safety promise may also recover slowly, but this is random.
     return _without_symptoms(safety or decisive, verdict)
 
 
@@ -162,7 +163,8 @@ def _without_symptoms(
 ) -> dict[str, AnomalySummary]:
     """Remove each anomaly that a more serious one explains.
 
-    Anomalies in the controllers' log do not explain anomalies in a topic's log, or the reverse.
+    An anomaly in the controllers' log does not explain an anomaly in a topic's log. An anomaly in a
+    topic's log does not explain one in the controllers' log.
     """
     kept: dict[str, AnomalySummary] = {}
     places: dict[str, list[str]] = {}

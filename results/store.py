@@ -1,11 +1,13 @@
 """The store: one folder for each run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
 
-A live run holds an flock on its `lock` file. The kernel releases the lock when the process ends in
-any way. So a dead run can be distinguished from a live one, also from another container that shares
-the store. A forked child would keep the lock, so it releases the lock first.
+While a run is in progress, its process holds an flock on the `lock` file. When the process ends in
+any way, the kernel releases the lock. So other processes can see whether a run is running, also
+from another container that shares the store. A forked child would keep the lock, so it first
+releases the lock.
 
-The lock file contains the controller's pid for people, its boot and PID namespace
-(`results.record.world`), and the file's inode number. A copy of the run has another inode number.
+The lock file contains the pid of the controller (for people), the boot and PID namespace of the
+controller (`results.record.world`), and the file's inode number. A copy of the run has another
+inode number.
 """
 
 import contextlib
@@ -46,8 +48,8 @@ __all__ = [
 DEFAULT_STORE = Path("runs")
 LATEST = "latest"
 LOCK_WAIT_S = 1.0
-"""Seconds to wait for a lock, because a process that checks whether a run is alive holds its lock
-for microseconds."""
+"""Seconds to wait for a lock. A process that checks whether a run is alive holds the run's lock for
+microseconds."""
 
 _RUN_FOLDER = re.compile(r"(\d{8}T\d{6}Z)-(\d+)(?:-(\d+))?")
 _NAMED = 5
@@ -81,7 +83,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class RunLock:
-    """The lock of a live run, as a context manager. The end of the process also releases it."""
+    """The lock of a run in progress, as a context manager. The process's end also releases it."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -185,7 +187,7 @@ def process_of(paths: RunPaths) -> int | None:
 
 
 def is_copy(paths: RunPaths) -> bool:
-    """Return whether a run's files are a copy, so that its controller may be alive elsewhere."""
+    """Return whether a run's files are a copy. The original's controller may still be alive."""
     try:
         with open_file(paths.lock, max_bytes=MAX_BYTES) as file:
             _pid, _world, number = file.read().split()

@@ -42,10 +42,10 @@ class NotOursError(UntrustedRunError):
 
 @contextmanager
 def closed_to_others() -> Iterator[None]:
-    """Create files in this block, also in child processes, so that only their owner may write them.
+    """Let only the owner write the files that this block and its child processes create.
 
-    With a umask of 002, files are writable by the owner's group, which on some systems has other
-    members. `refuse_unless_own` would then refuse a run to the user who made it.
+    With a umask of 002, the owner's group can write new files. On some systems, this group has
+    other members. `refuse_unless_own` would then refuse a run to the user who made it.
     """
     before = os.umask(_FOR_OWNERS)
     os.umask(before | _FOR_OWNERS)
@@ -128,7 +128,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return whether only the caller or root owns and can write a file; links are followed."""
+    """Return whether no user except the caller and root can write a file; links are followed."""
     try:
         return _is_own(path.stat(), path)
     except OSError:
@@ -186,7 +186,7 @@ def refuse_nights_unless_own(folder: Path) -> None:
 
 
 def others_of(folder: Path) -> str:
-    """Return which user, except the caller and root, can write or replace a folder or its contents.
+    """Return a user, other than the caller and root, who can change a folder or its contents.
 
     Args:
         folder: A folder with programs that Logquake runs; it may be a link.
@@ -214,7 +214,7 @@ def others_of(folder: Path) -> str:
 
 
 def is_closed(path: Path) -> bool:
-    """Return whether only the caller and root own and can write a path; links are followed.
+    """Return whether no user except the caller and root can write a path; links are followed.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -223,7 +223,7 @@ def is_closed(path: Path) -> bool:
 
 
 def _swappers(folder: Path) -> str:
-    """Return which other user can replace a subfolder of a folder with another one."""
+    """Return the name of another user who can replace a subfolder of a folder; "" if none can."""
     found = folder.stat()
     known = found.st_uid in (os.geteuid(), 0) or _is_unseen(found.st_uid)
     if not known:
@@ -278,7 +278,7 @@ def is_own(paths: RunPaths) -> bool:
 
 
 def _refuse_if_replaceable(paths: RunPaths, folder: Path) -> None:
-    """Refuse a run whose folder other users can rename, and so replace by a link."""
+    """Refuse a run if other users can rename its folder and put a link in its place."""
     found = folder.stat()
     if _open_to(found, folder) and not found.st_mode & stat.S_ISVTX:
         raise UntrustedRunError(
@@ -330,7 +330,7 @@ def _has_list(at: Path | int | None) -> bool:
 
 @cache
 def _is_private(uid: int, gid: int) -> bool:
-    """Return whether a group has the user as its only member, as many systems set it up."""
+    """Return whether the user is the only member of a group, which is usual on many systems."""
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:

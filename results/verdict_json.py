@@ -1,7 +1,7 @@
 """Read and write `verdict.json`. The same verdict always gives the same bytes.
 
 Keys are sorted, all text is ASCII, and no number is NaN. A byte that is not UTF-8 stays an escape.
-So the verdicts of two engines can be compared byte for byte. The engine's name is only at the top.
+So the verdicts of two engines can be compared byte for byte. They differ only in the key `engine`.
 """
 
 import dataclasses

@@ -7,14 +7,14 @@ from results.record.values import SEQUENCE_BITS, pack_value
 from workloads.protocol import Key, Reservation, Send
 
 BLOCK = 1 << 17
-"""Sequence numbers reserved at once; more than the largest number of values in one op (100,000)."""
+"""The size of one reservation of sequence numbers. An op has fewer values (at most 100,000)."""
 
 
 class Allotment:
-    """The unused values of one worker, by partition.
+    """The unused values of one worker for each partition.
 
     Args:
-        plan: Has the topics, the partitions, and the number of values in a send.
+        plan: The plan, with the topics, the partitions, and the number of values in a send.
         worker: The worker's number.
         workers: The number of workers that share the sequence numbers.
     """
@@ -29,7 +29,7 @@ class Allotment:
 
         Args:
             key: The partition.
-            count: The number of values; None: the number in the plan.
+            count: The number of values. None for the number in the plan.
         """
         number, count = self._numbers[key], count or self._count
         first, block = self._ranges[key].take(count)

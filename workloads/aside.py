@@ -16,7 +16,7 @@ class Aside:
     """Tasks for calls that wait for a broker, so that the crew's loop never waits.
 
     Args:
-        tasks: The most tasks. A task is started only when there is work for it.
+        tasks: The maximum number of tasks. A task is started only when there is work for it.
     """
 
     def __init__(self, tasks: int) -> None:

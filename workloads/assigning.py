@@ -12,12 +12,11 @@ from workloads.protocol import Assign, Key, Observed
 
 EXTRA_PARTITIONS = 2
 READ_AGAIN_LIMIT = 5000
-"""A partition may be read again from its start if at most this many records were read of it."""
+"""The largest number of records of a partition that may be read again from the start."""
 START_OVER_SHARE = 0.5
 START_OVER_FAR_SHARE = 0.125
 HEAVY_EXTRA_SHARE = 0.25
-"""Under heavy load, the share of assignments that have a partition beyond the thread's
-own share."""
+"""Under heavy load, the share of assignments with one partition outside the thread's own share."""
 HEAVY_AGAIN_SHARE = 0.25
 """Under heavy load, the records that may be read again, as a share of all records read so far."""
 
@@ -27,11 +26,11 @@ class Assigner:
 
     Each thread always reads its own share of the partitions, so that every partition is read. A
     thread also reads some other partitions, which change with each assignment. Under heavy load
-    these are few, and only a limited number of records may be read again. So the amount read is
-    about the amount sent.
+    these are few, and only a limited number of records may be read again. So the threads read about
+    as many records as were sent.
 
     Args:
-        plan: Has the topics, the partitions and the concurrency.
+        plan: The plan, with the topics, the partitions and the concurrency.
         random: The workload's random source.
     """
 
@@ -51,29 +50,29 @@ class Assigner:
     def assign(self, observed: Observed, *, kept: Sequence[Key] | Mapping[Key, int]) -> Assign:
         """Return a thread's next assignment: its share, and some more partitions.
 
-        Partitions that the thread keeps continue at their positions.
+        If the thread keeps a partition, it continues at its position.
         """
         keys = self.share_of(observed.thread)
         keys += [key for key in self._extras() if key not in keys]
         return Assign(starts={key: self._start(key, observed, kept=key in kept) for key in keys})
 
     def share_of(self, thread: int) -> list[Key]:
-        """Return the partitions that a thread always reads; all threads together read every one."""
+        """Return the partitions that a thread always reads. Together, the threads read them all."""
         own = {thread % len(self._keys), *range(thread, len(self._keys), self._concurrency)}
         return [self._keys[index] for index in sorted(own)]
 
     def _extras(self) -> Sequence[Key]:
         if not self._heavy:
             return self._random.sample(self._keys, min(EXTRA_PARTITIONS, len(self._keys)))
-        # Only partitions with a known position: another one may have very many records.
+        # Use only partitions with a known position. Another partition may have very many records.
         known = sorted(self._furthest)
         more = known and self._random.random() < HEAVY_EXTRA_SHARE
         return [self._random.choice(known)] if more else []
 
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
-        """Return the offset from which to read a partition; None: from its start.
+        """Return the offset from which to read a partition, or None for its start.
 
-        A partition that the thread keeps continues. Another partition may be read again from its
+        The thread continues a partition that it keeps. It may read another partition again from the
         start while that is cheap. Reading again is useful, because it must return the same records.
         """
         known = observed.positions.get(key)

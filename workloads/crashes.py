@@ -1,4 +1,4 @@
-"""Recognize workers that crashed by a signal of their own program, e.g. a client library's bug."""
+"""Recognize workers that crashed by a signal from their own program, such as SIGSEGV."""
 
 import signal
 from collections.abc import Mapping

@@ -45,9 +45,9 @@ from workloads.recorder import Recorder
 
 WORKER_BITS = 40
 MEMBER_WAIT_S = 0.005
-"""How many seconds a group member's poll waits for records, to avoid a busy loop."""
+"""Seconds that a group member's poll waits for records. This avoids a busy loop."""
 REST_NS = 250_000_000
-"""Pause after a failed poll, so that a lasting error does not cost a new consumer for each op."""
+"""The pause after a failed poll. Without it, a lasting error costs a new consumer for each op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,8 @@ class Clients:
 
     Attributes:
         reader: Creates the consumer of a process.
-        sender: Creates the shared producer; None if there are only transactions.
-        transactor: Creates a thread's transactional producer; None without transactions.
+        sender: Creates the shared producer. None if there are only transactions.
+        transactor: Creates a thread's transactional producer. None without transactions.
     """
 
     reader: Callable[[int], Reader]
@@ -76,10 +76,11 @@ class _Thread:
     assigned: bool = False
     rest_until_ns: int = 0
     starts: dict[Key, int | None] = field(default_factory=dict)
-    """The offsets of the process's manual assignment, by partition."""
+    """The offset of each partition in the process's manual assignment."""
     positions: dict[Key, int] = field(default_factory=dict)
     unhandled: Batch | None = None
-    """Records that a group member has read and no transaction has handled; only in pipelines."""
+    """Records that a group member has read, but not yet acknowledged or handled in a
+    transaction."""
 
 
 class Crew:
@@ -87,7 +88,7 @@ class Crew:
 
     Args:
         threads: Their numbers, below the plan's concurrency.
-        concurrency: The run's concurrency: the distance between a thread's process numbers.
+        concurrency: The run's concurrency. A thread's next process number is higher by this.
         worker: The worker's number: the high bits of its op ids.
         generator: The workload's generator.
         clients: Creates clients.
@@ -134,9 +135,10 @@ class Crew:
         self.latencies_ns: list[int] = []
         """The latencies of successful sends and transactions since the list was last emptied."""
         self.taken: set[Key] = set()
-        """The partitions that acknowledged a message since the last time the set was emptied."""
+        """The partitions in which a message was acknowledged since the set was last emptied."""
         self.read: set[tuple[str, Key]] = set()
-        """Pairs of a group and a partition that a member has read, since the set was emptied."""
+        """Pairs of a group and a partition that a member has read since the set was last
+        emptied."""
 
     @property
     def free(self) -> int:
@@ -173,7 +175,7 @@ class Crew:
             self._free.append(self._resting.popleft())
 
     def end(self) -> None:
-        """Record the requests of group members that got no answer from their group."""
+        """Record the requests of group members that got no response from their group."""
         for thread in self._threads:
             self._note_group_offsets(thread, self._next_op_id, last=True)
 
@@ -269,14 +271,14 @@ class Crew:
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
         """Set a process's position after a transaction: forward, or back if it was aborted.
 
-        An aborted transaction has read in vain. So the reader returns to where the transaction
-        began, as applications that read, work and write in transactions do.
+        The reads of an aborted transaction do not count. So the reader returns to the position at
+        which the transaction began, like applications that read, process and write in transactions.
         """
         if any(batch.error is not None for _, batch in result.batches):
             self._fail_to_read(thread)
         elif result.outcome is Outcome.FAIL and any(batch.spans for _, batch in result.batches):
             error = thread.reader.assign({**thread.starts, **thread.positions})
-            # If it failed to go back, only a new recorded assignment can define its position.
+            # If the reader failed to go back, only a new recorded assignment defines its position.
             thread.assigned = error is None
         elif result.outcome is Outcome.OK:
             for _, batch in result.batches:
@@ -327,7 +329,7 @@ class Crew:
 
         def done(settled: Settled) -> None:
             self._recorder.settled(op_id, held, settled, process=thread.process)
-            # If a broker refused it or did not answer, the group delivers the record again.
+            # If a broker refuses or does not respond, the group delivers the record again.
             self._end(thread, op_id, F.ACKNOWLEDGE, Outcome.OK, error=settled.error)
 
         self._aside.do(partial(sharer.acknowledge, held, op.acts), done)
@@ -414,7 +416,8 @@ class Crew:
 
     def _retire(self, thread: _Thread, *, leave: bool) -> None:
         reader = thread.reader
-        # In its own task, because a close that hangs would keep the next members from their groups.
+        # Close in a separate task: a close that hangs would keep the next members from their
+        # groups.
         start(reader.close if leave else cast("Member", reader).abandon, "closing")
         thread.process += self._concurrency
         thread.reader, thread.member = self._clients.reader(thread.process), None
@@ -434,7 +437,7 @@ _F: dict[type[Op], F] = {
 
 
 def _taken_meanwhile(batch: Batch) -> str | None:
-    """Return why a member must not process the records it has read; None if it may.
+    """Return why a member must not process the records that it has read, or None if it may.
 
     If a partition was revoked meanwhile, another member may read the same records.
     """

@@ -1,8 +1,8 @@
 """The end of a share group's run: a last member accepts the remaining records.
 
-The group's coordinator reports the lag (KIP-1226), i.e. the number of records before each
-partition's end that are neither accepted, rejected nor given up. With lag 0, a record that was
-never delivered is lost.
+The group's coordinator reports the lag (KIP-1226): the number of records before each partition's
+end that are not yet accepted, rejected or given up. If the lag is 0, a record that was never
+delivered is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,7 +30,8 @@ _ASK_S = 1.0
 REST_S = 0.25
 """Pause in seconds after an error."""
 MOST_ERRORS = 8
-"""Most errors in a row of one member. Each new member may also lose a record."""
+"""The maximum number of successive errors of a member. Then a new member replaces it, which may
+also lose a record."""
 
 
 class Drain:
@@ -59,12 +60,12 @@ class Drain:
     def drain(
         self, is_done: Callable[[], bool], timeout_s: float, stop: Event | None = None
     ) -> bool:
-        """Accept records until the group has finished all; return whether it has finished.
+        """Accept records until the group has finished all. Return whether it has finished all.
 
         Args:
-            is_done: Called every second; returns whether the group has finished.
+            is_done: A function, called every second, that returns whether the group has finished.
             timeout_s: The time limit.
-            stop: Ends the draining early.
+            stop: An event that ends the draining early.
         """
         deadline_s, ask_at_s, done = stopwatch_s() + timeout_s, 0.0, False
         member, self._errors = self._joined(), 0
@@ -126,7 +127,7 @@ class Drain:
         return op_id
 
     def _end(self, op_id: int, error: str | None, *, last: bool = False) -> None:
-        """Record an op's end; `info` only for the last op of a process."""
+        """Record an op's end. Only the last op of a process ends as `info`."""
         outcome = Outcome.INFO if last else Outcome.OK
         self._recorder.completed(op_id, at_ns=self._clock.now_ns(), outcome=outcome, error=error)
 
@@ -140,7 +141,7 @@ def drain_recorder(plan: Plan, topics: Sequence[CreatedTopic], live: Path) -> Re
 
 
 def last_member(plan: Plan, bootstrap: str, clock: RunClock) -> Callable[[int], Sharer]:
-    """Return a function that creates a process's last member, with librdkafka."""
+    """Return a function that creates a last member for a process number, with librdkafka."""
     (group,) = groups(plan)
 
     def member(process: int) -> Sharer:

@@ -37,7 +37,7 @@ class FinalRead:
     Attributes:
         topic: The topic.
         partition: The partition's number.
-        target_end: The offset to reach, which is the first offset that need not be read.
+        target_end: The offset to reach: the offset after the last record to read.
         reached: The position after the last record, or the end that the leader reported.
         complete: Whether the target was reached.
     """
@@ -126,7 +126,7 @@ class FinalReader:
         return len(batch.offsets) > 0
 
     def _assign(self, reader: _Reader) -> bool:
-        """Create a process's consumer; it continues at the positions of the previous one."""
+        """Create a process's consumer. It continues at the positions of the previous consumer."""
         reader.client = self._made(reader.process)
         starts = {key: reader.positions[key] or None for key in reader.goals}
         op_id = self._begin(reader, F.ASSIGN)
@@ -194,7 +194,7 @@ def read_to_end(
         plan: The run's plan.
         topics: The created topics.
         reader: Creates the consumer of a process, as `final_reader` does.
-        targets: The leader's last stable offset by (topic, partition), taken after the last send
+        targets: For each (topic, partition), the leader's last stable offset after the last send
             ended.
         clock: The run's clock.
         live: The folder of the live streams; the writer's name is `final`.

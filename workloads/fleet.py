@@ -46,7 +46,7 @@ class Counts:
     """Counts of a period of time.
 
     Attributes:
-        ops: Ended ops by kind (f) and outcome.
+        ops: The number of ended ops of each kind (f) and outcome.
         offered: Arrivals.
         missed: Arrivals that found no free process.
     """
@@ -71,10 +71,11 @@ class FleetCounts:
     Attributes:
         total: The counts since the start.
         recent: The counts of the `recent_s` seconds before the last status.
-        recent_s: About one second; 0 before the second status.
+        recent_s: The length of that period: about one second, or 0 before the second status.
         in_flight: Number of ops that have begun and not ended.
-        latency_ms: Median and 99th percentile, in milliseconds, of successful sends of the last 0.2
-            s, from the slowest worker; None if there was none.
+        latency_ms: The median and 99th percentile latency, in milliseconds, of successful sends in
+            the last 0.2 s. The values are those of the slowest worker. None if there was no such
+            send.
         age_s: Seconds since the last report of the worker that has been silent longest.
     """
 
@@ -148,10 +149,10 @@ class Fleet:
         bootstrap: The addresses `host:port,...`.
         clock: The run's clock; workers use the same zero.
         paths: The run's paths. Streams go to `live`, workers' output to `workers/worker-<i>.log`.
-        worker: Starts a worker, given the folder for its output; None: start a process.
-        library: A folder to put first on the Python path of worker processes, with another version
-            of the client library; None: use the installed one.
-        java: The command line of the JVM with Kafka's own clients; empty: use librdkafka.
+        worker: A function that starts a worker with an output folder. None to start a process.
+        library: A folder with another version of the client library, to put first on the Python
+            path of worker processes. None for the installed version.
+        java: The command line of the JVM with Kafka's own clients. Empty for librdkafka.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class Fleet:
         self._workers: list[FleetWorker] = []
 
     def start(self) -> None:
-        """Start the workers in phase warmup; return when all of them work.
+        """Start the workers in phase warmup, and wait until all of them work.
 
         Call this from a thread that lives as long as the run, because Linux kills the workers when
         the thread ends.
@@ -215,8 +216,8 @@ class Fleet:
         """Return the partitions that have shown no activity since the recovery phase began.
 
         Returns:
-            Partitions that acknowledged no message. Also pairs of a group and a partition of which
-            the group's members got no record.
+            Partitions in which no message was acknowledged. Also pairs of a group and a partition,
+            if the group's members got no record of the partition.
         """
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
@@ -247,7 +248,7 @@ class Fleet:
         ]
 
     def crashes(self) -> list[Crash]:
-        """Return the workers' crashes, also those during the stop."""
+        """Return the workers' crashes, including crashes during the stop."""
         found = [crash_of(each.number, each.exit_code(), each.log) for each in self._workers]
         return [each for each in found if each is not None]
 
@@ -255,7 +256,8 @@ class Fleet:
         """Start no new ops, wait for ops in flight, and end the workers. Idempotent.
 
         Args:
-            timeout_s: The time limit for ops in flight. Ops open after it stay open in the record.
+            timeout_s: The time limit for ops in flight. Ops still in flight after this limit stay
+                open in the record.
 
         Returns:
             A sentence for each worker that was killed, or that had died before.
@@ -319,7 +321,7 @@ class Told:
             return frozenset(self._touched)
 
     def statuses(self, since_s: float) -> tuple[_Status, _Status]:
-        """Return the newest status that is at least `since_s` old, and the newest status of all."""
+        """Return the newest status from before `since_s`, and the newest status of all."""
         with self._lock:
             while len(self._statuses) > 1 and self._statuses[1].at_s <= since_s:
                 self._statuses.popleft()
@@ -335,7 +337,7 @@ class Told:
 
 
 def environment_with(library: Path | None) -> dict[str, str] | None:
-    """Return the environment of a worker with another client library; None: unchanged."""
+    """Return the environment of a worker with another client library. None for no change."""
     if library is None:
         return None
     rest = os.environ.get("PYTHONPATH")

@@ -31,7 +31,7 @@ class GroupsGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

@@ -16,14 +16,14 @@ from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
 from workloads.txn import Feeds, Pauses, TxnGenerator
 
 SEND_SHARE = 0.5
-"""Share of a writing thread's ops that are plain sends; of the others, half are transactions."""
+"""The share of plain sends among a writing thread's ops. Half of the others are transactions."""
 
 
 class KeyedGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

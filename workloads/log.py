@@ -14,7 +14,8 @@ from workloads.readers import Readers
 
 SEND_SHARE = 0.5
 HEAVY_SEND_SHARE = 0.75
-"""Share of sends under heavy load. A poll takes longer, and sends limit what can be read."""
+"""The share of sends under heavy load. It is larger, because a poll takes longer than a send, and
+polls return only records that were sent."""
 POLL_LIMIT = 2000
 
 
@@ -22,10 +23,10 @@ class LogGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
-        threads: How many of the worker's threads use this generator; None: all.
+        threads: The number of the worker's threads that use this generator. None for all.
     """
 
     def __init__(

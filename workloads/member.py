@@ -1,6 +1,7 @@
 """A group member: its assignments, revocations, committed offsets and answers.
 
-A client below it uses the protocol: librdkafka (`workloads.clients.member`), or a simulated client.
+A client executes the group protocol: librdkafka (`workloads.clients.member`), or a simulated
+client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from results.record.terms import AssignmentKind, GroupAct, Outcome
 from workloads.protocol import Batch, GroupOffset, Key, Rebalance, Sought
 
 FETCH_S = 5.0
-"""How many seconds to wait for a group's committed offsets. This is half of the poll interval
+"""Seconds to wait for a group's committed offsets. This is half of the poll interval
 (`max.poll.interval.ms`) after which a group removes a member."""
 
 
@@ -26,7 +27,7 @@ class Answer:
 
     Attributes:
         key: The partition.
-        offset: The committed offset; None if there is none, or in the answer to a commit.
+        offset: The committed offset. None if there is none, or if this answers a commit.
         metadata: The metadata of the commit.
         error: The error; None if there is none.
     """
@@ -47,7 +48,7 @@ class Listener(Protocol):
         """Handle revoked partitions."""
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Handle the answer to an asynchronous commit: one error for all, or each one's answer."""
+        """Handle an asynchronous commit's answer: an error for all, or one for each partition."""
 
 
 class GroupClient(Protocol):
@@ -61,13 +62,13 @@ class GroupClient(Protocol):
         """
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Report rebalances to the listener.
+        """Return the fetched records, and report rebalances to the listener.
 
-        Return the fetched records, waiting up to a timeout.
+        The poll waits up to the timeout for records.
         """
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions. None as start: the offset that the client looks up."""
+        """Start to read assigned partitions. If a start is None, the client looks it up."""
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
         """Return the offsets that the group has committed.
@@ -103,9 +104,9 @@ class GroupClient(Protocol):
 
 
 class GroupMember:
-    """Implements `workloads.protocol.Member`.
+    """A group member. It implements `workloads.protocol.Member`.
 
-    After a rebalance, its positions are the group's committed offsets. The member asks for them
+    After a rebalance, its positions are the group's committed offsets. The member requests them
     itself, so that the record has the answer. The client reports a rebalance during a poll, so a
     poll may wait for `FETCH_S`. Each commit has its op's number as metadata.
 
@@ -122,10 +123,10 @@ class GroupMember:
         self._told: list[GroupOffset] = []
         self._waiting: dict[tuple[int, Key], GroupOffset] = {}
         self._positions: dict[Key, int | None] = {}
-        """The position in each assigned partition; None if nothing of it was read yet."""
+        """The position in each assigned partition. None if no record of it was read yet."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Raise: the group assigns partitions.
+        """Raise an error, because the group assigns partitions.
 
         Raises:
             TypeError: Always.
@@ -152,7 +153,7 @@ class GroupMember:
         return replace(batch, rebalances=rebalances)
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, waiting for the answer if `wait` is set; return the error, if any."""
+        """Commit positions, and wait for the answer if `wait` is set. Return the error, if any."""
         asked_ns, act = self._clock.now_ns(), GroupAct.COMMIT
         for key, offset in positions.items():
             self._waiting[op_id, key] = GroupOffset(
@@ -208,7 +209,7 @@ class GroupMember:
         self._client.close()
 
     def abandon(self) -> None:
-        """End without leaving. The group notices this by the session timeout."""
+        """End without leaving the group. The group notices this at the session timeout."""
         self._client.abandon()
 
     def given(self, keys: Sequence[Key]) -> None:
@@ -236,10 +237,10 @@ class GroupMember:
                 self._told.append(replace(asked, told_ns=told_ns, outcome=outcome, error=why))
 
     def _starts(self, keys: Sequence[Key], asked_ns: int) -> dict[Key, int | None]:
-        """Return the offsets from which to read, after asking for the committed ones.
+        """Request the committed offsets, and return the offsets from which to read.
 
-        Without a committed offset, reading begins at the partition's beginning. If no answer comes,
-        the client asks again by itself, and does not report its answer.
+        Without a committed offset, reading begins at the partition's beginning. If no response
+        comes, the client itself repeats the request, and does not report the response.
         """
         try:
             answers = self._client.committed(keys, FETCH_S) if keys else []

@@ -33,10 +33,10 @@ class ArrivalCount:
 
 
 class Arrivals:
-    """The schedule of one worker's arrivals; pure, as callers pass the time.
+    """The schedule of one worker's arrivals. It is pure: callers pass the time.
 
     Args:
-        rate: The worker's ops per second; 0: as many as possible.
+        rate: The worker's ops per second. 0 for as many as possible.
         start_ns: The time of the first arrival.
     """
 
@@ -87,7 +87,7 @@ class Arrivals:
         return self._start_ns + int(self._scheduled * NS_PER_S / self._rate) if self._rate else 0
 
     def closed(self, now_ns: int | None = None) -> list[ArrivalCount]:
-        """Return the time windows that can no longer change, each once (None: all windows)."""
+        """Return the windows that can no longer change, each only once. For None, return all."""
         limit_ns = None if now_ns is None else now_ns - WINDOW_NS - 2 * PATIENCE_NS
         done = [key for key in self._windows if limit_ns is None or key[0] <= limit_ns]
         counts = []

@@ -19,21 +19,21 @@ from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, W
 from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
 MEAN_CRASH_S = 15.0
-"""Average seconds between ends of members. After an unannounced end, the group assigns no
-partitions until the session timeout. The group must have time to work between two ends."""
+"""Average seconds between the ends of two members. If a member ends without LeaveGroup, the group
+assigns no partitions until the session timeout. Between two ends it needs time to work."""
 LEAVE_SHARE = 0.7
 """Share of ending members that send LeaveGroup; the others end without it."""
 MOST_READ = 40
-"""Most records of one transaction: few, so that many transactions are open around each fault."""
+"""The most records in one transaction. Few records let many transactions be open around a fault."""
 MOST_SENDS = 3
-"""Most partitions to which one transaction writes."""
+"""The maximum number of partitions to which one transaction writes."""
 
 
 class PipelineGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions and concurrency.
+        plan: The plan, with the seed, topics, partitions and concurrency.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

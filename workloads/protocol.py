@@ -31,7 +31,7 @@ Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | Sequence[int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Values that a worker may use: from `value_from` to `value_to`, without `value_to`."""
+    """Values that a worker may use: from `value_from` up to, but not including, `value_to`."""
 
     value_from: int
     value_to: int
@@ -44,7 +44,7 @@ class Send:
     Attributes:
         key: The partition.
         values: Unique in the run, ascending without a gap.
-        reserved: Written to disk before any value is sent; None if it was written earlier.
+        reserved: The reservation to write before any value is sent. None if written earlier.
     """
 
     key: Key
@@ -87,7 +87,7 @@ class Seek:
     """Go back, as a group member, in each assigned partition that was read.
 
     Attributes:
-        back: The number of records to go back; None: to the group's committed offset.
+        back: The number of records to go back. None to use the group's committed offset.
     """
 
     back: int | None
@@ -98,7 +98,7 @@ class Crash:
     """End the process's consumer. The op ends as `info`, and the next process continues.
 
     Attributes:
-        leave: Whether to leave the group; otherwise the group notices it by the session timeout.
+        leave: Whether to leave the group. If not, the group notices the end at the session timeout.
     """
 
     leave: bool = True
@@ -126,8 +126,8 @@ class Txn:
         pause_s: Seconds that the client pauses in the middle. The coordinator may abort the
             transaction meanwhile; the client does not check this.
         pause_after: The number of micro-operations before the pause.
-        handles: Whether it handles the records that its process, a group member, read last. Its
-            sends then have one value for each record, in order, and it commits their positions.
+        handles: Whether it handles the records of the last poll of its process, a group member. It
+            then sends one value for each record, in order, and commits the records' positions.
     """
 
     mops: Sequence[Send | Poll]
@@ -157,7 +157,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge:
-    """Acknowledge the records that a share group member holds. Types: `acts`, used in turn."""
+    """Acknowledge the records that a share group member holds, with the types of `acts` in turn."""
 
     acts: Sequence[ShareAct]
 
@@ -174,10 +174,10 @@ class Observed:
         phase: The phase of the run.
         thread: The number of the free thread, below the plan's concurrency.
         assigned: Whether the thread's process has an assignment.
-        positions: The next offset to read, by partition, as far as this thread knows.
-        in_flight: Number of this worker's open sends, by partition.
+        positions: For each partition, the next offset to read, as far as this thread knows.
+        in_flight: For each partition, the number of this worker's open sends.
         transacting: Number of this worker's open transactions.
-        unhandled: Number of records read but neither acknowledged nor handled by a transaction.
+        unhandled: The number of records read, but not yet acknowledged or handled.
     """
 
     now_ns: int
@@ -255,18 +255,18 @@ class SendResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """A position that a group member committed or got as an answer, for one partition.
+    """A position in one partition that a group member committed, or that the group reported.
 
     Attributes:
         act: A commit, or the request for the committed offset at an assignment.
         key: The partition.
         offset: The position; None if the group has committed none, or if no answer came.
         asked_ns: The earliest time of the request, in nanoseconds since the run's start.
-        told_ns: The time of the answer; None if none came.
+        told_ns: The time of the response. None if no response came.
         outcome: ok or info. An error may come from a second attempt, after a successful first one.
         error: The answer's error.
         op_id: The op that committed; None for a request.
-        committed_by: The op whose commit the answer to the request reports.
+        committed_by: The op whose commit the group reported.
     """
 
     act: GroupAct
@@ -300,7 +300,7 @@ class Sought:
     """The offsets from which a member continues after a `Seek`.
 
     Attributes:
-        starts: Offsets by partition, without those that continue as before.
+        starts: The offset of each partition that does not continue as before.
         at_ns: The time, in nanoseconds since the run's start.
         error: Why the client did not move all partitions; None if it did.
     """
@@ -324,10 +324,10 @@ class Batch:
         isolation: The consumer's isolation level.
         rebalances: The changes of the consumer's assignment during the poll, in order.
         commit_error: Why the positions were not committed. The records were still read.
-        damage: The damage of each record (`results.record.contents`); None: not checked.
+        damage: The damage of each record (`results.record.contents`). None if not checked.
         delivery_counts: For a share group: how often it has delivered each record.
-        acquired_after_ns: For a share group: a time, in nanoseconds since the run's start, before
-            which none of the records was acquired.
+        acquired_after_ns: For a share group: all records were acquired after this time, in
+            nanoseconds since the run's start.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -359,7 +359,7 @@ class Settled:
 
     Attributes:
         acts: The acknowledgement of each record, in order.
-        errors: The error of each; None if the broker confirmed it.
+        errors: The error of each acknowledgement. None if the broker confirmed it.
         asked_ns, told_ns: The times of request and answer, in nanoseconds since the run's start.
     """
 
@@ -398,7 +398,7 @@ class TxnResult:
             sent; otherwise info.
         decision: The final decision: commit or abort.
         ended: The coordinator's answer.
-        deliveries: The reports of all sends' values, in order, also of values never handed over.
+        deliveries: A report for each value of the sends, in order, even if it was never sent.
         batches: The results of the polls, each with its micro-operation's number.
         error: The error; None if the outcome is ok.
     """
@@ -431,7 +431,7 @@ class LoneSender(Sender, Protocol):
     """A producer for a few sends."""
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Ask for the topic's metadata; raise `ConnectionError` if they do not come in time."""
+        """Request the topic's metadata. Raise `ConnectionError` if they do not come in time."""
 
     def close(self) -> None:
         """End the producer at once; messages without a delivery report will get none."""
@@ -441,10 +441,10 @@ class Reader(Protocol):
     """The consumer of one process."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Start reading the given partitions; return the error, if there is one."""
+        """Start to read the given partitions. Return the error, or None."""
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return the fetched records, waiting for the first one up to a timeout."""
+        """Return the fetched records. Wait for the first record up to a timeout."""
 
     def membership(self) -> object:
         """Return this reader's group identity, which a transaction needs to commit positions."""
@@ -462,7 +462,7 @@ class Member(Reader, Protocol):
         """Join the group; return the error, if there is one."""
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, waiting for the answer if `wait` is set; return the error, if any."""
+        """Commit positions, and wait for the answer if `wait` is set. Return the error, if any."""
 
     def seek(self, back: int | None) -> Sought:
         """Go back to the group's committed offsets, or by `back` records."""
@@ -475,7 +475,7 @@ class Member(Reader, Protocol):
         """
 
     def abandon(self) -> None:
-        """End without leaving. The group notices this by the session timeout."""
+        """End without leaving the group. The group notices this at the session timeout."""
 
 
 class Sharer(Member, Protocol):
@@ -496,5 +496,5 @@ class Transactor(Protocol):
         Args:
             op: The transaction.
             reader: The process's consumer, used by this call only.
-            starts: The consumer's positions before.
+            starts: The consumer's positions before the transaction.
         """

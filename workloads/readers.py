@@ -1,6 +1,6 @@
 """Ops of processes with manual assignment, besides sends: crashes and new assignments.
 
-Both happen at random times, equally often at any rate.
+Both happen at random times. How often they happen does not depend on the rate of ops.
 """
 
 from random import Random
@@ -15,10 +15,10 @@ MEAN_REASSIGN_S = 3.0
 
 
 class Readers:
-    """The processes of a worker, as readers.
+    """Decides when the processes of a worker crash, or get a new assignment.
 
     Args:
-        plan: Has the topics, the partitions and the concurrency.
+        plan: The plan, with the topics, the partitions and the concurrency.
         random: The workload's random source.
 
     Attributes:
@@ -31,7 +31,7 @@ class Readers:
         self._reassign = Recurring(random, mean_s=MEAN_REASSIGN_S)
 
     def due(self, observed: Observed) -> Assign | Crash | None:
-        """Return the assign of a new process, or the crash or assign that is due, or None."""
+        """Return the first assign of a new process, or a crash or assign that is due, or None."""
         self.assigner.note(observed.positions)
         if not observed.assigned:
             return self.assigner.assign(observed, kept=())

@@ -1,7 +1,7 @@
 """Record the ops of a worker's clients as rows of the live streams.
 
 Small ops are buffered as rows. The columns of large ops are kept as they are, and become one Arrow
-batch at the next flush. So a message costs no Python code of its own.
+batch at the next flush. So a large op needs no Python code for each message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -218,9 +218,9 @@ class Recorder:
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
         """Record the result of a transaction, with an outcome for each of its sends.
 
-        If the plan was to abort and no commit was ever sent, no reader may ever see the
-        transaction's records. So its sends have failed, even if the op ended as `info` because one
-        of its clients was dropped.
+        If the transaction was to be aborted and no commit was ever sent, no reader may ever see its
+        records. So its sends have failed, even if the op ended as `info` because one of its clients
+        was dropped.
         """
         aborted = result.decision is Decision.ABORT
         outcome = Outcome.FAIL if aborted else result.outcome
@@ -300,7 +300,7 @@ class Recorder:
         """Record commits, and the committed offsets that a group reported.
 
         Args:
-            op_id: The op that got the answer, for entries without their own op.
+            op_id: The op that received the response. Entries without their own op get this op.
             process: The process.
             offsets: The entries.
         """

@@ -138,18 +138,19 @@ class Script:
         within_s: float = 30.0,
         only_to: str | None = None,
     ) -> list[SendOutcome]:
-        """Send the next messages; return when each is answered or given up.
+        """Send the next messages, and wait until each is answered or given up.
 
         Args:
             count: The number of messages.
             acks: `0`, `1` or `all`.
-            together: Whether to send one batch; otherwise each message waits for the previous
-                answer.
+            together: Whether to send one batch. Otherwise each message waits for the response to
+                the previous one.
             within_s: The time after which a message is given up, for each message alone.
-            only_to: The node (`n2`) that clients contact first; it names the other brokers.
+            only_to: The node (`n2`) that clients contact first. It reports the other brokers.
         """
         plan = self._plan_of_sends(acks, together=together, within_s=within_s)
-        # Each call has a new client, so that none knows an old leader or waits for a paused broker.
+        # Each call uses a new client, which knows no old leader and does not wait for a paused
+        # broker.
         sender = self._sender(plan, self._bootstrap(only_to))
         outcomes: list[SendOutcome] = []
         with closing(sender):
@@ -244,8 +245,7 @@ class Script:
     def _plan_of_sends(self, acks: str, *, together: bool, within_s: float) -> Plan:
         return self._plan.model_copy(update={
             "acks": acks,
-            # Whether requested or by default, idempotence applies to sends that wait for all
-            # replicas.
+            # Idempotence, whether requested or by default, applies only to sends with acks=all.
             "idempotence": self._plan.idempotence if acks == "all" else False,
             "delivery_timeout_s": within_s,
             "linger_ms": TOGETHER_LINGER_MS if together else 0,

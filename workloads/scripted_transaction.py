@@ -48,8 +48,8 @@ class TransactionRecord:
         """Record the end of the transaction.
 
         Args:
-            offsets: The offsets of its messages, as far as they were acknowledged before.
-            committed: Whether it was committed; otherwise it was aborted.
+            offsets: The offsets of its messages. None for messages that were not acknowledged.
+            committed: Whether it was committed. Otherwise it was aborted.
         """
         deliveries = [
             Delivery() if offset is None else Delivery(offset=offset, acked=True, error=None)

@@ -1,6 +1,6 @@
 """A share group member: the records delivered to it, and its acknowledgements (KIP-932).
 
-A client below it uses the protocol: librdkafka (`workloads.clients.sharer`) or Kafka's own.
+A client executes the protocol: librdkafka (`workloads.clients.sharer`) or Kafka's own client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
-"""A pause of the client after which the answers that it returns may be of any age."""
+"""Seconds. After a longer pause of the client, the responses that it returns may be of any age."""
 LONGEST_REQUEST_S = REQUEST_S + SLACK_S
-"""The longest wait of a client for the answer to a fetch: its socket timeout and some slack."""
+"""The longest wait of a client for the response to a fetch: its socket timeout and some slack."""
 
 
 class ShareClient(Protocol):
@@ -30,7 +30,7 @@ class ShareClient(Protocol):
         """
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return acquired records with delivery counts, waiting up to a timeout."""
+        """Return acquired records with delivery counts. Wait for records up to a timeout."""
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Sequence[str | None]:
         """Acknowledge each record of the last poll; return each record's error."""
@@ -43,11 +43,11 @@ class ShareClient(Protocol):
 
 
 class ShareMember:
-    """Implements `workloads.protocol.Sharer`.
+    """A share group member. It implements `workloads.protocol.Sharer`.
 
     The client prefetches, so a record's acquisition time is unknown. The member keeps a lower
     bound: the time of its join or of its last empty poll, whichever is later, minus the longest
-    request. After an empty poll the client's buffer is empty. Only answers to open requests can
+    request. After an empty poll the client's buffer is empty. Only responses to open requests can
     still come.
 
     A client that was paused, for example with its machine, has not read its socket yet when it
@@ -99,7 +99,7 @@ class ShareMember:
         return []
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Raise: the group assigns partitions.
+        """Raise an error, because the group assigns partitions.
 
         Raises:
             TypeError: Always, as in the next three methods.
@@ -107,15 +107,15 @@ class ShareMember:
         raise TypeError(f"a member of a share group cannot be assigned {len(starts)} partitions")
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Raise: a share group member acknowledges records instead."""
+        """Raise an error, because a share group member acknowledges records instead."""
         raise TypeError(f"op {op_id} cannot commit {len(positions)} positions, wait={wait}")
 
     def seek(self, back: int | None) -> Sought:
-        """Raise: a share group member has no position."""
+        """Raise an error, because a share group member has no position."""
         raise TypeError(f"a member of a share group cannot go back by {back}")
 
     def membership(self) -> object:
-        """Raise: acknowledgements of share groups cannot be part of a transaction."""
+        """Raise an error, because a transaction cannot contain a share group's acknowledgements."""
         raise TypeError("a share group's acknowledgements cannot be part of a transaction")
 
     def close(self) -> None:
@@ -125,6 +125,6 @@ class ShareMember:
     def abandon(self) -> None:
         """End without leaving.
 
-        The connections close, and the group notices the end by the session timeout.
+        The connections close, and the group notices the end at the session timeout.
         """
         self._client.abandon()

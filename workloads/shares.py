@@ -16,12 +16,12 @@ from workloads.pacing import Recurring
 from workloads.protocol import Acknowledge, Crash, Observed, Op, Poll, Subscribe, Workload
 
 MEAN_CRASH_S = 15.0
-"""Average seconds between members' ends. A new member gets records only after seconds, and must
-have time to work in between."""
+"""Average seconds between the ends of two members. A new member gets its first records only after
+some seconds, and must have time to work before the next end."""
 LEAVE_SHARE = 0.5
 """Share of ending members that leave the group properly; the others just disappear."""
 EMPTY_HANDED_SHARE = 0.5
-"""The share of ending members without records. Other members hold those of their last poll."""
+"""The share of ending members that hold no records. Others hold the records of their last poll."""
 RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
 """Shares of records that are released and rejected; the others are accepted."""
 POLL_LIMIT = 100
@@ -33,7 +33,7 @@ class SharesGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

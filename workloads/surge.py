@@ -17,7 +17,7 @@ from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
 from workloads.readers import Readers
 
 MEAN_SURGE_S = 4.0
-"""Average seconds between two surges: shorter than most faults, and longer than some."""
+"""Average seconds between two surges. Most faults last longer than this, but some are shorter."""
 SURGE_SHARE = 0.9
 """Share of sends to the chosen partition. The others keep all partitions active."""
 POLL_LIMIT = 2000
@@ -27,7 +27,7 @@ class SurgeGenerator:
     """The ops of one worker's processes; each worker has its own times and partitions of surges.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

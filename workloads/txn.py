@@ -2,7 +2,7 @@
 
 An op is one transaction of one to four micro-operations. Readers are read_committed, in and outside
 of transactions. Some threads only watch: they are read_uncommitted and also see records of open and
-aborted transactions. They write nothing, so such records have no effect.
+aborted transactions. They write nothing, so such records influence no other op.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ SEND_SHARE = 0.6
 ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
-"""Share of transactions with polls that also commit positions."""
+"""Among the transactions with polls, the share that also commits positions."""
 PAUSES = (0.5, 1.7)
 """Shortest and longest pause of a transaction, as multiples of its timeout. Coordinators check once
 a second for transactions that timed out."""
 LONG_SHARE, LONG_S = 0.2, 15.0
-"""The share of pauses that last longer, and the most additional seconds.
+"""The share of pauses that last longer, and the maximum of their additional seconds.
 
 Old coordinators check for timeouts only once a minute.
 """
@@ -62,7 +62,7 @@ class Pauses:
     """Adds a pause to some transactions, shorter or longer than their timeout.
 
     Args:
-        plan: Has the seed and the timeout.
+        plan: The plan, with the seed and the timeout.
         worker: The worker's number.
     """
 
@@ -92,11 +92,12 @@ class TxnGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: Has the seed, topics, partitions, concurrency and sends of a micro-operation.
+        plan: The plan, with the seed, topics, partitions, concurrency and sends of a
+            micro-operation.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
-        feeds: For a pipeline: the threads that write, and their partitions. None: all threads
-            write, to all partitions.
+        feeds: For a pipeline: the threads that write, and their partitions. None if all threads
+            write to all partitions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Choose for each consumer group the protocol and the assignor by which members get partitions.
+"""Choose the protocol and the assignor of each consumer group.
 
 All members of a group use the same way, i.e. a pair of protocol and assignor. The run's seed
 shuffles the ways, and the groups use them in turn. So two groups differ, and another seed gives

@@ -2,8 +2,8 @@
 
 Standard input has JSON lines as commands:
 
-- `{"phase": "main"}` sets the phase. If it is repeated, the count of partitions that acknowledge
-  messages in the recovery starts again.
+- `{"phase": "main"}` sets the phase. Each such command, even a repeated one, clears the set of
+  partitions that were active in the recovery.
 - `{"stop": 10.0}` starts no new ops, and waits that many seconds for ops in flight.
 
 If standard input ends, the controller has died. The worker then finishes its record and ends within
@@ -53,7 +53,7 @@ _TICK_S = 0.02
 _SHORTEST_WAIT_S = 0.002
 """The shortest wait. librdkafka counts in milliseconds, so a shorter wait would be a busy loop."""
 _HEAVY_PAUSE_S = 0.004
-"""Under heavy load, the pause between ops; readers collect records and writers fill batches."""
+"""Under heavy load, the pause between ops. Meanwhile readers fetch and writers fill batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
 """The number of new objects until the next garbage collection: about fifty polls of messages."""
@@ -73,7 +73,7 @@ class WorkerConfig(BaseModel):
         worker: This worker's number.
         workers: The number of workers.
         parent: The pid of the controller.
-        java: The command line of the JVM with Kafka's own clients; empty: use librdkafka.
+        java: The command line of the JVM with Kafka's own clients. Empty for librdkafka.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -2,7 +2,7 @@
 
 Each op that sends is one transaction, whatever its `f`. Its outcome is the outcome of all its
 sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition 5 of a
-topic named `key`. Any key that is not a number is its own topic, with the key's name. Integer
+topic named `key`. Each key that is not a number is a topic of its own, named like the key. Integer
 values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which `History.names`
 lists.
 
@@ -211,7 +211,9 @@ def moved(
 
 
 def place_of(key: object) -> Place:
-    """Return the place of a key. In JSON, the keys of a poll's map are strings.
+    """Return the place of a key.
+
+    In JSON, the keys of a poll's map are strings. So a string of digits counts as a number.
 
     Raises:
         TypeError: The key is neither a number nor a string.

@@ -1,4 +1,4 @@
-"""Join the separately read stretches of a history file, as if it had been read at once."""
+"""Join the stretches of a history file, with the same result as reading the file at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
 
 
 def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
-    """Add a stretch. The stretch may end ops of earlier stretches, and may begin new ops."""
+    """Add a stretch, which may end ops of earlier stretches and may begin new ops."""
     begun, process, f, ended, outcome = (each.copy() for each in stretch.ops)
     mine = begun != NONE
     number = np.array([_number(whole, word) for word in stretch.words], np.int64)
@@ -161,7 +161,7 @@ def _turned(parts: Sequence[tuple[_Part, Ints]]) -> Iterator[tuple[int, int, str
 def _moves(
     parts: Sequence[tuple[_Part, Ints]], process: Ints, deeds: Sequence[tuple[Ints, ...]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows of assignments. An assignment replaces its process's earlier one."""
+    """Yield the rows of assignments; each one replaces the earlier assignment of its process."""
     told = sorted(
         (int(part.rows[row]), f, {int(numbers[place]) for place in places})
         for part, numbers in parts

@@ -33,7 +33,7 @@ from results.record.terms import F, Judge
 from results.record.verdict import Verdict
 
 Picks = Mapping[str, Mapping[Place, Mapping[int, int]]]
-"""The value at an offset that has several values, by history, place and offset."""
+"""The value to use for an offset that has several values; keys: history, place, offset."""
 
 
 class HistoryPlan(Plan):
@@ -86,7 +86,7 @@ def judge_histories(
     Args:
         histories: The histories. They are read one after another, and none is kept.
         mode: The settings.
-        picks: The value at an offset with several values, if known.
+        picks: The value to use for each offset with several values, if known.
 
     Returns:
         A verdict for each history, in order. Its `run_id` is the history's name.
@@ -101,7 +101,7 @@ def judge_histories(
 def judge_files(
     paths: Sequence[Path], mode: Mode, *, engine: str = "local", spark_master: str | None = None
 ) -> list[Verdict]:
-    """Judge the histories of files. The engine reads the files.
+    """Judge the histories of files, which the engine reads.
 
     Args:
         paths: The files, in order.

@@ -2,7 +2,7 @@
 
 A line of Jepsen's `history.edn` is a map of keywords, integers, vectors and maps. It becomes JSON
 if its keywords get quotes, its elements get commas, and its maps become lists of keys and values. A
-Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads every other line: lines
+Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads all remaining lines: lines
 with strings, sets, tags or other numbers, and lines that do not become JSON. Both readers give
 equal results, but this reader gives lists for vectors, not tuples. A test compares both readers.
 """
@@ -31,7 +31,7 @@ _MAP = ""
 
 
 def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
-    """Yield the maps in the given lines. Each line must hold complete maps.
+    """Yield the maps in the given lines, each of which must hold complete maps.
 
     Args:
         lines: Lines, none of them empty.

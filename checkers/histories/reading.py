@@ -9,8 +9,8 @@ file is one history. Ops have the same keys as in EDN, but without the colon (`r
 
 Any other content raises an error with the line. Only empty lines are skipped.
 
-A long file with one history and one entry a line is read in stretches in parallel (`stretches`). If
-the file is not regular, it is read again from the start, line by line.
+A long file that holds one history, with one entry on each line, is read in parallel stretches
+(`stretches`). If the file is not regular, it is read again from the start, line by line.
 """
 
 import gc

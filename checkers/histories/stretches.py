@@ -3,8 +3,8 @@
 A stretch has no information about earlier lines. It reports the ops that are open at its end, and
 the ends of ops that began before it. `joining` joins the stretches of a file.
 
-This reader reads only regular files: one entry a line, values that are integers, and no
-contradictions. For any other file it raises `IrregularError`. `recording` then reads the file from
+This reader reads only regular files: each line has one entry, values are integers, and nothing is
+contradictory. For any other file it raises `IrregularError`. `recording` then reads the file from
 its start. That module knows all formats, and reports errors with the line. Both readers give equal
 results for regular files, and a test compares them.
 """
@@ -61,7 +61,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """An op that began in a stretch and did not end in it. `at` is the position of its entry."""
+    """An op that began in a stretch and did not end in that stretch.
+
+    Attributes:
+        at: The position of the entry that began the op.
+    """
 
     process: int
     at: int
@@ -118,7 +122,7 @@ class Stretch:
         deeds: The effects of its ops, without `ended` ones.
         begun: The ops that are open at its end, in order.
         ended: The ops that were open at its start, in order.
-        fresh: Processes with an invocation as their first entry in the stretch.
+        fresh: Processes whose first entry in the stretch is an invocation.
         retired: Processes that ended an op with `info`.
     """
 
@@ -159,7 +163,7 @@ def _entries(share: Share) -> Iterator[Entry]:
 
 
 def _without_booleans(entry: Entry, words: Words) -> Entry:
-    """Return an entry. Raise an error if its value has booleans, which Python treats as numbers."""
+    """Return the entry, or raise an error if its value has booleans, which are ints in Python."""
     if type(entry.get(words.process)) is int and _booleans(entry.get(words.value)):
         raise IrregularError
     return entry
@@ -350,7 +354,7 @@ class _Reader:
         return self._stretch()
 
     def _leave_aside(self, process: object, entry: Entry) -> None:
-        """Ignore an entry of the nemesis. Raise an error if the entry is a client's."""
+        """Ignore an entry of the nemesis, or raise an error if the entry is a client's."""
         f = entry.get(self._words.f)
         of_client = isinstance(f, str) and f.removeprefix(self._words.prefix) in PARTED
         if process is None or isinstance(process, float | bool) or of_client:

@@ -7,9 +7,9 @@ the op's outcome. The distance of their indexes must be one. A larger distance i
 smaller one a `nonmonotonic-poll`.
 
 For sends, the rule holds between ok or info ops (`nonmonotonic-send`). Inside one op, the rule
-holds between neighbouring values (`int-`). An unknown index is not an error. After an assignment
-without the partition, the process's position is forgotten. After an assignment with the partition,
-its position stays. See Jepsen's `jepsen.tests.kafka`.
+holds between neighbouring values (names that begin with `int-`). An unknown index is not an error.
+After an assignment without the partition, the process's position is forgotten. After an assignment
+with the partition, its position stays. See Jepsen's `jepsen.tests.kafka`.
 
 With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """

@@ -26,7 +26,7 @@ _Repeats = list[tuple[int, list[int]]]
 
 
 def _repeats(keys: Ints, others: Ints) -> _Repeats:
-    """Return each key that occurs with several different partners, with these partners."""
+    """Return each key that occurs together with several others, and the list of these others."""
     keys, others = unique_pairs(keys, others)
     twice = repeated(keys)
     begin, end = np.searchsorted(keys, twice), np.searchsorted(keys, twice, "right")
@@ -75,7 +75,7 @@ def _describe_offset(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _ops(group: Group, name: str, number: int) -> dict[str, list[int]]:
-    """Return the first few ops that sent or read a given value, or at a given offset."""
+    """Return the first ops that sent or read a given value, or any value at a given offset."""
     return {
         f"{table.removesuffix('s')}_op_ids": np.unique(
             ints(rows, "op_id")[ints(rows, name) == number]

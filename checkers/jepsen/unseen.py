@@ -6,8 +6,8 @@ Why it proves something: Jepsen's workload runs until readers have read all ackn
 value that no reader got by then is missing.
 
 What would not prove it: a history that was cut short, or readers that stopped early. A history does
-not show either. A value may also be reported as `lost-write`. The contract's check differs: it
-requires complete final reads, and does not count losses twice.
+not show whether this happened. A value may also be reported as `lost-write`. The contract's check
+differs: it requires complete final reads, and does not count losses twice.
 """
 
 from checkers.columns import equal, ints, select, within

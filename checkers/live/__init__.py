@@ -2,7 +2,7 @@
 
 - `kernels`: the checks that can judge a run before its end.
 - `window`: the recent rows of the run, in bounded memory.
-- `history`: drops old answers about leaders and replicas without new content.
+- `history`: drops old answers about leaders and replicas that add nothing new.
 - `look`: one pass of the checks. Two passes that agree make a violation.
 
 Nothing here reads files. `harness.watcher` reads them.

@@ -3,12 +3,12 @@
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- Older answers are kept only at a change: the first and the last with equal content. They show
-  when a leader epoch, an ISR or a broker's incarnation began.
+- If older answers in a row have equal content, only the first and the last are kept. They show when
+  a leader epoch, an ISR or a broker's incarnation began.
 - Very old answers are kept only if they are the first of a series. Such an answer shows that a
   different later answer is a change.
 
-A dropped row loses nothing: it was already compared with its neighbours.
+Nothing is lost, because each dropped row was already compared with its neighbours.
 """
 
 import numpy as np

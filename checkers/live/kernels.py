@@ -14,7 +14,7 @@ from checkers.protocol import Checker
 from checkers.registry import CHECKERS
 
 WITH_PREMISES = "broker-hit-from-outside"
-"""A check that finds no violation. It runs early, because liveness checks depend on it."""
+"""A check that reports no violation. It still takes part, because liveness checks depend on it."""
 
 
 def kernels() -> tuple[Checker, ...]:

@@ -185,7 +185,8 @@ class _View:
         """Return a group with only the acknowledged sends whose records are in no replica's log.
 
         The sends were acknowledged before the logs were read. So a replica that had such a record
-        has dropped it. None if no record is missing, or if a log was not read to its end.
+        has dropped it. The result is None if no record is missing, or if a log was not read to its
+        end.
         """
         whole = self.facts.shows(Sight.REPLICA_LOGS) and self.window.logs_are_whole(self.place)
         if "sends" not in self.tables or not whole:

@@ -1,4 +1,4 @@
-"""The recent rows of a running run: the rows in which an anomaly can still show.
+"""The recent rows of a running run, in which an anomaly may still appear.
 
 The window of each partition begins at an offset, its low end. Rows of lower offsets are dropped.
 The low end rises past a record when three conditions hold: the record is old, every replica has it,
@@ -66,7 +66,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True, kw_only=True)
 class Copy:
-    """The records that a replica's log holds, from the window's low end on.
+    """The records of a replica's log, from the window's low end on.
 
     Attributes:
         rows: Rows of `replica_records` by offset, without the columns that name the replica.
@@ -114,7 +114,7 @@ class Window:
 
     @property
     def faults(self) -> pa.Table:
-        """The faults so far, each as it was last written."""
+        """The faults so far, each with the last row that was written about it."""
         told = [tables["faults"] for tables in self._streams.values() if "faults" in tables]
         return completed({"faults": joined(told)} if told else {})["faults"]
 
@@ -152,8 +152,8 @@ class Window:
             place: The partition.
             node: The node that holds the log.
             rows: Rows of `replica_records`, by offset. None if they could not be read.
-            cut: The new records replace all held records from this offset on. None if they only
-                follow the held records.
+            cut: The new records replace all held records from this offset on. None if the new
+                records only follow the held ones.
         """
         copy = self.copies[place].setdefault(node, Copy())
         if cut is not None and copy.rows.num_rows:
@@ -246,7 +246,7 @@ class Window:
         }
 
     def slide(self, now_ns: int, tables: Mapping[TopicPartition, Tables]) -> None:
-        """Drop the rows in which no new anomaly can show any more.
+        """Drop the rows in which no new anomaly can appear any more.
 
         Args:
             now_ns: Nanoseconds since the run's start.

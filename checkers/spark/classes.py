@@ -66,7 +66,7 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
 
 
 def drop_classes(scratch: Path) -> None:
-    """Remove the archive of classes that a Java process left, because it ended abnormally."""
+    """Remove the archive of classes of a Java process that ended abnormally."""
     (scratch / _LEFT).unlink(missing_ok=True)
 
 

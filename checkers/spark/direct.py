@@ -153,7 +153,7 @@ def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
 
 
 def load_directly(context: SparkContext, at_once: int) -> None:
-    """Run a task on each core that imports this module, and so all checks.
+    """On each core, run a task that imports this module and all checks.
 
     Spark keeps the processes of these tasks for later tasks (`spark.python.worker.reuse`).
     """
@@ -169,7 +169,7 @@ class Sight(IntEnum):
 
 
 def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
-    """Return whether all machines of a cluster can see, or can also write, the runs' folders."""
+    """Return the access to the runs' folders that every machine of a cluster has."""
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
     count = _PROBES_A_CORE * context.defaultParallelism
     return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
@@ -199,7 +199,7 @@ def _is_here(context: SparkContext) -> bool:
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
-    """Return whether this machine sees, or can write, the runs' folders (by their plans)."""
+    """Return this machine's access to the runs' folders. Equal plans show that it sees them."""
     for root, plan in plans.items():
         there = RunPaths(root).plan
         if not there.is_file() or there.read_bytes() != plan:
@@ -222,8 +222,8 @@ def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Itera
     """Run tasks, and return the results of all tasks.
 
     The function uses an RDD instead of a DataFrame, because the first query of a session costs a
-    third of Spark's start. On one machine, results travel in files. A hundred megabytes of
-    dependencies through the JVM would cost as much as the search for cycles in them.
+    third of Spark's start. On one machine, tasks return results in files. To send a hundred
+    megabytes of dependencies through the JVM would cost as much as the search for cycles.
 
     Args:
         context: The Spark context that runs the tasks.

@@ -178,7 +178,7 @@ class SparkEngine:
         return self.here or root not in self._homes
 
     def _sight(self, roots: Iterable[Path]) -> Sight:
-        """Return whether the tasks see, or can write, the runs at their path on this machine."""
+        """Return the access of the tasks to the runs, at the runs' paths on this machine."""
         return Sight.WRITES if self.here else sight(self._context, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:

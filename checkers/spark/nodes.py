@@ -57,7 +57,7 @@ def replica_bytes(unit: Unit) -> dict[str, int]:
 
 
 def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.RecordBatch:
-    """Return the rows that the system declares to show; other rows of its files may be wrong."""
+    """Return the rows that the system declares as visible. Other rows of its files may be wrong."""
     if sees == frozenset(Sight):
         return batch
     shown = batch.filter(_rows_shown(name, batch, sees))
@@ -72,7 +72,7 @@ def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.Recor
 
 
 def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.BooleanArray:
-    """Return a mask of the rows of a table that the system declares to show."""
+    """Return a mask of a table's rows that the system declares as visible."""
     if name == "quorum_states":
         return pa.repeat(Sight.QUORUM in sees, batch.num_rows)
     logs, metadata = Sight.REPLICA_LOGS in sees, Sight.METADATA_LOG in sees

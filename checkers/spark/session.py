@@ -2,7 +2,7 @@
 
 Spark uses loopback only, unless a cluster is named. The JVM writes its output to a file in a
 temporary folder. If Spark does not start, the error message contains the end of that file. Spark
-here does not depend on HOME. An ordinary user in an own namespace can run it (tested).
+does not depend on HOME here. An ordinary user in a separate namespace can run it (tested).
 """
 
 import logging
@@ -34,12 +34,12 @@ _SCRATCH = "logquake-spark-"
 _REMOTE = "sc://"
 _LOCAL = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?")
 _TRIES = 3
-"""The maximum number of tries for a local task. The kernel may kill a task for its memory."""
+"""The maximum number of tries for a local task. The kernel may kill a task to free memory."""
 _LOOPBACK = "127.0.0.1"
 _SHUFFLES_A_CORE = 2
 _EXECUTORS_S = 180
 _END_S = 120
-"""The time limit for the end of Java, which needs ten seconds to write its class archive."""
+"""The time limit for Java to end. Java may need ten seconds to write its class archive."""
 _DYING_S = 10
 _SOME_CORES = 16
 """The minimum number of cores that a cluster is assumed to have."""
@@ -136,7 +136,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
             f"Spark did not start with master {master}: {why}; `logquake doctor` shows what is"
             " missing; --engine local needs neither Spark nor Java"
         ) from failed
-    # Its message about an ended Java would be printed above our own error.
+    # Otherwise pyspark prints its own message about an ended Java process above our error.
     context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001 - it has no other way to be quiet
     context.setLogLevel("ERROR")
     return context

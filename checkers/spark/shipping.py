@@ -17,7 +17,7 @@ NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
 OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
 """Additional libraries to read nodes' files. Without them, the driver reads the files."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
-"""Packages that are sent completely. Their parent packages send only `__init__.py`."""
+"""Packages that are sent completely. From their parent packages, only `__init__.py` is sent."""
 UNSEEN = "the machines of the cluster cannot read the run's record"
 ELSEWHERE = (
     "put the run on a path that all machines can read (hdfs://..., s3a://...), or use --engine"

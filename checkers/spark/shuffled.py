@@ -35,7 +35,7 @@ def examine_shuffled(session: SparkSession, runs: Mapping[str, RunFacts]) -> Ite
 
     Args:
         session: The Spark session whose tasks read the tables.
-        runs: The facts of each run, by the URI of its folder as Hadoop writes it.
+        runs: The facts of each run. The key is the URI of the run's folder, as Hadoop writes it.
     """
     by_id = {facts.recorded_id: facts for facts in runs.values()}
     files = {

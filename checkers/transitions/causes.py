@@ -1,11 +1,11 @@
-"""Find why a leader was replaced: from faults that hit its node at that time or shortly before.
+"""Find out why a leader was replaced, from the faults that hit its node then or shortly before.
 
-A fault in force counts before a fault that was just over. A broker's end, by itself or by a fault,
-counts before a fault that slows the broker.
+A fault that was in force takes precedence over a fault that had just ended. If the broker ended, by
+itself or by a fault, this takes precedence over a fault that only slows the broker.
 
-A fault in force does not prove that it caused the election. But if none was in force, no scheduled
-fault caused it. A leader may also be replaced because the active controller was hit: the next
-controller first knows no live broker.
+If a fault was in force, this does not prove that it caused the election. But if none was in force,
+no scheduled fault caused the election. A leader may also be replaced because a fault hit the active
+controller. The next controller at first regards no broker as alive.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _FAMILIES: Mapping[str, str] = {
 _CUTS = frozenset({
     "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out", "cut",
 })  # fmt: skip
-"""Kinds that a script may order without a family. `cut` is the name of a scenario's own cuts."""
+"""Kinds that a script may request without a family. `cut` is the name of a scenario's own cuts."""
 _BETWEEN = frozenset({"bridge", "ring", "cut"})
 """Kinds that also cut links between nodes that are not targets."""
 _HALVES = "halves"
@@ -74,7 +74,7 @@ def harm_of(fault: Disturbance) -> str:
 def was_ordered(
     facts: RunFacts, place: tuple[str, int], span: Span, kinds: frozenset[str] = ORDERING
 ) -> bool:
-    """Return whether a fault ordered an election or a reassignment in a time span."""
+    """Return whether a fault requested an election or a reassignment in a time span."""
     return any(
         each.kind in kinds and each.place in {place, None} and _meets(each, span, 0)
         for each in facts.disturbances
@@ -92,7 +92,7 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
     Args:
         facts: The run's facts.
         node: The node of the replaced leader.
-        span: Bounds of the next election: not before, and by when.
+        span: The earliest and the latest possible time of the next election.
         place: The partition. None: the quorum.
     """
     lasting = _harms([each for each in facts.disturbances if _meets(each, span, 0)], node)

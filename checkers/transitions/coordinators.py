@@ -1,15 +1,15 @@
 """Find moves of the coordinators of groups, transactions and share groups.
 
-A move counts separately if an operation was active. The coordinator is the leader of one partition
-of an internal topic. Its moves come from the controllers' log (`checkers.reigns`). A partition
-counts only if it coordinates a group or transactional id of the plan, or the positions of a share
-group (KIP-932). `ops` show the clients' active work: an operation that began before a move and
-ended after it was certainly active.
+Moves during an active operation are counted separately. A coordinator is the leader of one
+partition of an internal topic. Its moves come from the controllers' log (`checkers.reigns`). A
+partition counts only if it coordinates a group or transactional id of the plan, or the positions of
+a share group (KIP-932). The source of operations is `ops`. An operation that began before a move
+and ended after it was certainly active.
 
 What would not prove it: an operation that began or ended between the two bounds of a move, or an
 operation without a recorded end. With ZooKeeper, the leaders of internal topics are not recorded. A
-truncation of such a replica has no time. A move counts only if an answer of the quorum reached its
-log entry.
+truncation of such a replica has no time. A move counts only if the quorum reported a high watermark
+beyond the move's log entry.
 """
 
 from base64 import urlsafe_b64encode
@@ -45,11 +45,11 @@ class _Move:
     """A coordinator that moved to another broker.
 
     Attributes:
-        events: The transitions of its partition.
-        name: The transition's name without active work.
+        events: The transitions of the coordinating partition.
+        name: The transition's name if no operation was active.
         at_ns: The reported time of the move.
-        span: Bounds of the move: not before, and by when.
-        threads: The client threads that it coordinates.
+        span: The earliest and the latest possible time of the move.
+        threads: The client threads that use this coordinator.
         transactional: Whether only transactions count as active work.
     """
 

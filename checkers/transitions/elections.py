@@ -1,11 +1,12 @@
-"""Find a partition's elections by cause, periods without a leader, and deposed leaders' answers.
+"""Find a partition's elections and their causes, times without a leader, and outdated answers.
 
 The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
-`causes.py` names the faults that hit the replaced leader. A leader that ended leaves the ISR in the
-same step. A leader that stays in the ISR was moved on purpose, by an order or because another
-replica is the preferred leader. The controllers' log shows which elections were unclean. With
-ZooKeeper, an election is unclean if its leader was not in the ISR before, and the plan or a fault
-permits it. A reassignment may end with a leader that was in no ISR before. That is not unclean.
+`causes.py` names the faults that hit the replaced leader. If a leader's broker ended, the election
+also removes it from the ISR. If the old leader stays in the ISR, it was replaced on purpose: on
+request, or because another replica is the preferred leader. The controllers' log shows which
+elections were unclean. With ZooKeeper, an election is unclean if its leader was not in the ISR
+before, and the plan or a fault permits it. A reassignment may end with a leader that was in no ISR
+before. That is not unclean.
 
 Sometimes a deposed leader answers ListOffsets as leader, although it was asked after another broker
 had answered in a later epoch. This breaks no guarantee, because the deposed leader may not know the
@@ -57,8 +58,8 @@ def _name(
         after: The step that the election began.
         last: The leader before it.
         place: The partition.
-        vacant_ns: A time before which the partition still had its last leader. None if it had a
-            leader until the election.
+        vacant_ns: A time at which the partition still had its last leader. None if it had a leader
+            until the election.
     """
     if after.unclean:
         moved = was_ordered(facts, place, after.span, REASSIGNING)

@@ -1,12 +1,12 @@
-"""Find leader epochs that had a leader, but of which no replica has a record.
+"""Find leader epochs that had a leader, but no record in any replica's log.
 
 The sources are `leadership`, as `reigned.py` prepares it, and the leader epochs of
 `replica_records` at the run's end. Only epochs between the first and the last epoch with records
 count. Records deleted from a log's beginning, and leaders after the last send, prove nothing.
 
 What would not prove it: an epoch without a leader. A compacted topic, whose records may have been
-removed. An epoch without a record does not prove that none was written: all replicas may have
-truncated it.
+removed. An epoch without a record does not prove that no record was written: all replicas may have
+truncated the record.
 """
 
 from checkers.columns import Ints, distinct, equal, ints, runs_of

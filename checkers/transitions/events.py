@@ -64,7 +64,7 @@ class Places:
 
 
 def end_of_run_ns(facts: RunFacts) -> int:
-    """Return when the brokers' stop began. Logquake itself causes all later transitions."""
+    """Return the time at which the brokers' stop began. Logquake causes all later transitions."""
     noted = facts.milestone(NOTED) or facts.milestone("stopped")
     return noted.at_ns if noted is not None else int(np.iinfo(np.int64).max)
 

@@ -1,4 +1,4 @@
-"""Find how consumer groups used a partition: the member that had it, and its start offset.
+"""Find the group members to which a partition was assigned, and the offsets where they began.
 
 One source is `assignments`: a rebalance gave the partition to a member, or revoked it. The other
 source is `commits`: offsets that members committed, or fetched after an assignment. A member is a
@@ -7,8 +7,8 @@ process. The plan assigns processes to groups.
 A fetched offset is compared with the last commit that was acknowledged before the fetch. A higher
 offset comes from a commit that was not acknowledged by then.
 
-What would not prove it: a member that left without a leave request. No row shows it. So a partition
-may have been assigned again although its last member was not seen to lose it.
+What would not prove it: a member that left without a leave request, because no row shows this. So a
+partition may be assigned again although no row shows that its last member lost it.
 """
 
 import numpy as np

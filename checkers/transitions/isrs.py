@@ -1,7 +1,7 @@
 """Find changes of a partition's ISR, by their sizes.
 
 The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
-change the ISR in the same step. It then counts as both.
+change the ISR in the same step. The step then counts as both changes.
 
 What would not prove it: the metadata of a follower, because they may be old. With ZooKeeper, two
 changes between two answers look like one.

@@ -6,8 +6,9 @@ KIP-996), and its votes.
 
 A row without a time gets the time at which its epoch, or a later one, was first reported. If a
 leader or follower leaves its state, the row gets the time of the next epoch. At equal times, epochs
-keep their order. The states of each voter are paired separately: the end of the last epoch comes
-first, then the other states in order. For the quorum, votes come before the election.
+keep their order. Only states of the same voter form pairs. At equal times, the end of a state in
+the last epoch comes first, then the states in the next epoch. For the quorum, the votes of an epoch
+come before its election.
 
 What would not prove it: states after the last reported epoch had a leader, because stopping the
 servers causes them. A log that was rotated away. If no log has the states, they are unknown,
@@ -34,7 +35,7 @@ _LATE_NS = 2 * NS_PER_S
 """The maximum age of an answer at its recorded time."""
 _SETTLED = ("leader", "follower")
 _BEFORE, _MOST = -1_000_000, 500
-"""Small offsets in nanoseconds, and a maximum number of epochs, to order rows with equal times."""
+"""A small time in nanoseconds, and a maximum number of epochs, to order rows with equal times."""
 _ROUNDS = ("elected-next-epoch", "elected-after-1-round", "elected-after-2+-rounds")
 
 
@@ -52,7 +53,7 @@ class _Epochs:
         self.last = int(self._epochs.max(initial=-1))
 
     def first_ns(self, epoch: int) -> int:
-        """Return when this or a later epoch was first reported, or `UNTIMED` if never."""
+        """Return the time of the first report of this or a later epoch; `UNTIMED` if none."""
         at = int(np.searchsorted(self._reached, epoch))
         return int(self._times[at]) if at < len(self._times) else UNTIMED
 
@@ -64,7 +65,7 @@ class _Epochs:
         return first_ns + 2 * min(epoch - lower, _MOST) if first_ns >= 0 else UNTIMED
 
     def last_ns(self, epoch: int, until_ns: int) -> int:
-        """Return when this or an earlier epoch was last reported before a time, or 0 if never."""
+        """Return the time of the last report of this or an earlier epoch before a time, or 0."""
         times = self._times[(self._epochs <= epoch) & (self._times < until_ns)]
         return int(times.max(initial=0))
 
@@ -123,7 +124,7 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
-    """Add the first answer of each leader that claims to lead after a later leader did."""
+    """Add, for each epoch, the first answer that claims to lead after a later leader did so."""
     lead = select(told, equal(told, "role", "leader"))
     times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
     for epoch in np.unique(epochs).tolist():

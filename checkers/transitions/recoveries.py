@@ -1,8 +1,9 @@
 """Compare a replica's log before and after its broker's restart, and find moves of the log start.
 
 The source is `replica_states`: each answer has the incarnation of its broker, which grows with each
-restart. The last answer of one incarnation is compared with the first of the next. That first
-answer may come up to a second after the restart. A longer log may have fetched records by then.
+restart. The last answer of one incarnation is compared with the first answer of the next. That
+first answer may come up to a second after the restart. By then, the replica may already have
+fetched records, so its log may be longer.
 
 What would not prove it: an answer without a log end, or of an unknown incarnation. A lower high
 watermark after a restart is not an anomaly by itself, because a broker writes its high watermarks
@@ -61,5 +62,5 @@ def _add_starts(looks: pa.Table, events: Events) -> None:
 
 
 def _rises(lives: Ints) -> Ints:
-    """Return the rows after which a row of a later incarnation follows."""
+    """Return the rows directly before a row of a later incarnation."""
     return np.asarray(np.flatnonzero(lives[1:] > lives[:-1]), dtype=np.int64)

@@ -3,7 +3,8 @@
 The sources are the errors of `sends`, `commits` and `shared` in a partition, and of polls and
 transactions in `ops`. Clients write an error's name before its text (`workloads.clients.failures`).
 Java clients write the name of its class. Clients retry requests by themselves. So an error is
-recorded only when the client gave up, and brokers refused more requests than that.
+recorded only when the client gave up. Brokers may have refused more requests than the recorded
+ones.
 
 What would not prove it: an error text of Logquake without an error name, such as the text for a
 transaction that a client left on purpose.
@@ -64,7 +65,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def error_of(text: str) -> str | None:
-    """Return the standard name of an error, or None if it is no error of a request.
+    """Return the standard name of an error, or None if the text is not an error of a request.
 
     Args:
         text: A recorded error, such as `_MSG_TIMED_OUT: Local: Message timed out`, or the message

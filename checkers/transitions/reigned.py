@@ -1,10 +1,11 @@
 """Return the leader and ISR of a partition step by step, from the best available source.
 
-With KRaft, the controllers' log has every step in order, but no times. An entry was committed at
-the latest by the quorum's first answer that reached beyond it, or by the first answer of a broker
-in that leader epoch. It was committed at most five seconds before that. With ZooKeeper, the
-partition's node was read after each change, with a time. Two changes between two reads appear as
-one step. If neither source was recorded, the metadata of the leader itself give epoch and ISR.
+With KRaft, the controllers' log has every step in order, but no times. An entry was committed
+before the first answer that shows this. Such an answer reports a high watermark of the quorum
+beyond the entry, or comes from a broker in that leader epoch. The entry was committed at most five
+seconds before this answer. With ZooKeeper, the partition's node was read after each change, with a
+time. Two changes between two reads appear as one step. If neither source was recorded, the metadata
+of the leader itself give epoch and ISR.
 """
 
 from collections.abc import Iterator
@@ -104,7 +105,7 @@ def _in_time(found: list[Step]) -> list[Step]:
 
 
 def _first_seen(group: Group) -> dict[int, int]:
-    """Return when each leader epoch was first reported."""
+    """Return, for each leader epoch, the time at which it was first reported."""
     rows = group.table("leadership")
     timed = equal(rows, "source", *_TIMED) & (ints(rows, "observed_ns") >= 0)
     rows = select(rows, timed & (ints(rows, "leader_epoch") >= 0))
@@ -117,8 +118,8 @@ def _first_seen(group: Group) -> dict[int, int]:
 def _kept(group: Group) -> list[Step]:
     """Return the changes of leader or ISR that ZooKeeper showed.
 
-    A leader counts as unclean if it was not in the ISR before, and the plan or a fault permits such
-    an election. Otherwise the ISR may have changed between two reads.
+    An election counts as unclean if the leader was not in the ISR before, and the plan or a fault
+    permits such an election. If neither permits it, the ISR may have changed between two reads.
     """
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))

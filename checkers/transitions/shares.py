@@ -2,11 +2,11 @@
 
 The source is `shared`: each delivery with its delivery count, and each acknowledgement of members.
 The last event of a record before a delivery is the reason for the new delivery. It is a release, an
-acknowledgement that was not confirmed, or the earlier delivery itself. In the last case its lock
-expired or its member left.
+acknowledgement that was not confirmed, or the earlier delivery itself. In the last case, the lock
+of that delivery expired, or the member left.
 
-What would not prove it: the delivery count alone, because members leave without a request. A record
-that was accepted and delivered again is an anomaly, and none of these transitions.
+What would not prove it: the delivery count alone, because members leave without a request. If a
+record was accepted and delivered again, this is an anomaly, not a transition.
 """
 
 import numpy as np

@@ -2,10 +2,10 @@
 
 A succession is a pair of consecutive transitions in one thread of one place, at most ten seconds
 apart. Threads separate independent areas: for example, refused requests of clients do not come
-between an election and its effect. Each voter's states are a thread of their own, and each group is
-one. Equal times are ordered by the transitions' names. Two equal transitions in a row make no pair.
-A transition without a time is counted, but is in no succession. It may have happened between two
-transitions that form one.
+between an election and its effect. Each voter has its own thread, and so has each group. Equal
+times are ordered by the transitions' names. Two equal transitions in a row make no pair. A
+transition without a time is counted, but it belongs to no succession. It may have happened between
+the two transitions of a succession.
 """
 
 from collections import Counter

@@ -1,12 +1,13 @@
-"""Find transactions by the way they ended, at the place of their coordinator.
+"""Find out how transactions ended. Each end counts at the place of the coordinator.
 
 The sources are `transactions` (the client's decision and the coordinator's answer) and their `ops`
 (start, end and error). A transaction that lasted longer than the plan's timeout is late: its
 coordinator was allowed to abort it.
 
 If a client discards its producer, the open transaction stays open until its coordinator aborts it.
-It also ends when the next producer with its transactional id begins. A client discards its producer
-on purpose, or after a send timed out, unless the plan sets that it continues.
+The transaction also ends when the next producer with the same transactional id begins. A client
+discards its producer on purpose. It also does so after a send timed out, unless the plan sets that
+it continues.
 
 What would not prove it: a late transaction may have committed, if its client learned no outcome and
 no reader received a record of it. A coordinator may not know a transaction whose sends timed out.

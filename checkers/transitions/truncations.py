@@ -1,16 +1,16 @@
 """Find truncations of replicas, by reason and length.
 
 The source is `truncations`: brokers' own logs name the replica, the truncation offset, and in most
-cases the reason. These log lines have no time of the run. There are three ways to find a time:
+cases the reason. These lines have no time on the run's clock. There are three ways to find a time:
 
 - A follower truncates its log when it begins to follow a leader. If the named leader led only once
-  since the epoch that the line names, its period as leader gives bounds. The truncation's time is
-  the time of the first answer about the replica in these bounds, or of the answer with a shorter
-  log.
-- Otherwise, if exactly one answer shows the log end fall to the offset or below it, its time
-  counts.
-- A log that was truncated once and fell once may have grown again by the next answer. Then the time
-  of that answer counts.
+  since the epoch that the line names, the truncation happened in its period as leader. The first
+  answer in this period with a shorter log gives the time. If there is no such answer, the replica's
+  first answer in this period gives the time.
+- Otherwise, if exactly one answer shows that the log end fell to the truncation offset or below,
+  the time of this answer counts.
+- If a log was truncated only once, and exactly one answer shows a shorter log, the time of this
+  answer counts. The log may have grown again before this answer.
 
 The length comes from `replica_states`: the log end in the last answer before the truncation. If
 that is not beyond the truncation offset, the length is `unseen`.
@@ -74,7 +74,7 @@ def _kind(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """A leader's period: began from `not_before_ns` to `by_ns`, ended by `until_ns`."""
+    """A leader's period: it began between the first two times, and ended by `until_ns`."""
 
     not_before_ns: int
     by_ns: int
@@ -113,11 +113,11 @@ class _Looks:
         self._times, self._ends = ints(mine, "observed_ns"), ints(mine, "log_end_offset")
 
     def cut(self, start: int, reign: _Reign | None, *, once: bool) -> tuple[int, int]:
-        """Return when the log was truncated, and its log end before.
+        """Return the time of the truncation, and the log end before it.
 
         Args:
             start: The truncation offset.
-            reign: The time of the leader that the replica began to follow. None if unknown.
+            reign: The period of the leader that the replica began to follow. None if unknown.
             once: Whether this is the log's only truncation.
 
         Returns:

@@ -57,13 +57,14 @@ class RecordBatch:
 
     Attributes:
         position: The position of the batch's first byte in the segment.
-        base_offset: The base of the records' offset deltas. For a wrapper: its last offset.
+        base_offset: The base of the records' offset deltas. For a wrapper, the offset of its last
+            message.
         leader_epoch: The leader epoch of the append (`partitionLeaderEpoch`); -1 in old formats.
         attributes: The bits for codec, timestamp type, transactional and control.
         last_offset_delta: The offset delta of the last record, even if compaction removed the
             record.
         base_timestamp: In milliseconds, by the clock of the producer or the broker.
-        max_timestamp: The timestamp of all records if the broker sets it (`LogAppendTime`).
+        max_timestamp: The largest timestamp. With `LogAppendTime`, the timestamp of all records.
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
@@ -154,9 +155,9 @@ class Segment:
 def read_segment(data: bytes) -> Segment:
     """Find the batches of a segment, or of a metadata snapshot, which has the same format.
 
-    One file may mix formats: a log that an older Kafka began continues with batches. A batch with a
-    wrong CRC is left out. Reading continues after the bad batch, so that a flipped bit hides only
-    one batch. Reading stops at the first place that does not look like a batch.
+    One file may mix formats: a newer Kafka appends batches to a log that an older Kafka began. A
+    batch with a wrong CRC is left out. Reading continues after the bad batch, so that a flipped bit
+    hides only one batch. Reading stops at the first place that does not look like a batch.
 
     Args:
         data: The bytes of a `.log` or `.checkpoint` file.

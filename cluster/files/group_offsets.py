@@ -47,8 +47,8 @@ def position_of(record: Record) -> tuple[Place, Committed | None] | None:
     Any client can produce to the topic, so unknown content is not an error.
 
     Returns:
-        The key and the committed offset, with None instead of the offset if the record deletes it.
-        None if the record is not an offset commit.
+        The key and the committed offset. If the record deletes the offset, the second value is
+        None. If the record is not an offset commit, the result is None.
     """
     try:
         place = _place(record.key or b"")

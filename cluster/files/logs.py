@@ -3,13 +3,14 @@
 The lines are in log4j's format, `[time] LEVEL text (class)`. Three kinds are read:
 
 - Truncations, in `server.log`. The replica fetcher logs the reason; the log (class `UnifiedLog`,
-  before 3.0 `Log`) logs the truncation. Up to 2.8 Kafka does not log the reason if it was the
-      leader's answer about the end of an epoch. So a follower's truncation without a logged reason
-      gets this reason. A truncation at the log's end is skipped, because it changes nothing, and
-      Kafka logs "has no effect". No line has the log's end before the truncation.
-- `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. For
-  older versions, and if a follower's line lacks the leader, the LeaderAndIsr request is used. The
-  broker logs this request twice: on arrival (level TRACE) and after handling it.
+  before 3.0 `Log`) logs the truncation. Up to 2.8, Kafka does not log one reason: the leader's
+  response about the end of an epoch. So a follower's truncation without a logged reason gets this
+  reason. A truncation at the log's end changes nothing. Kafka logs "has no effect" for it, and this
+  module skips it. No line reports where the log ended before the truncation.
+- `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. The
+  LeaderAndIsr request replaces these lines for older versions, and gives the leader that a
+  follower's line lacks. The broker logs this request twice: on arrival (level TRACE) and after
+  handling it.
 - Truncations of the controllers' quorum, which `quorum_log` parses.
 
 Lines have the broker's wall clock, which a fault may change. The time is for display, never for
@@ -131,7 +132,7 @@ class LoggedTruncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedLeadership:
-    """A logged event: a broker became leader of a partition, or began to follow its leader.
+    """A logged event: a broker became leader of a partition, or began to follow the leader.
 
     Attributes:
         wall_clock: The time of the line, by the broker's clock, as text.
@@ -169,7 +170,7 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 class _Truncations:
-    """Joins each truncation with the log line that has its reason.
+    """Combines each truncation with the log line that states the reason.
 
     The reason of a broker's truncation is logged before the truncation. The reason of a truncation
     of the quorum's log is logged after the truncation.
@@ -209,14 +210,14 @@ class _Truncations:
         return replace(event, reason=why)
 
     def left(self) -> Iterator[LoggedTruncation]:
-        """Yield the last truncation of the quorum's log, if no later line gave its reason."""
+        """Yield the truncation of the quorum's log that still waits for its reason, if any."""
         if self._waiting is not None:
             yield self._waiting
         self._waiting = None
 
 
 class _Leaderships:
-    """Joins each LeaderAndIsr request with the leader change that the broker logs after it."""
+    """Combines each LeaderAndIsr request with the leader change that the broker logs after it."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[str, int], LoggedLeadership] = {}
@@ -258,7 +259,7 @@ def _followed(text: str) -> dict[str, str]:
     """Return the new leader of each partition in an `Added fetcher` line.
 
     Returns:
-        The leader's broker id by partition name, such as `topic-0`.
+        For each partition name, such as `topic-0`, the leader's broker id.
     """
     followed = {
         told["old"] or told["name"]: told["old_leader"] or told["leader"]
@@ -270,7 +271,7 @@ def _followed(text: str) -> dict[str, str]:
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:
-    """Return the reason of a truncation that follows, by (partition name, offset)."""
+    """Return the reason that a line gives for a later truncation, by (partition name, offset)."""
     if below := _BELOW.search(text):
         why = f"below its high watermark {below['high_watermark']}"
         return {(below["name"], below["offset"]): why}

@@ -19,7 +19,7 @@ from zlib import crc32
 from cluster.files.compression import CODEC_BITS, Codec, decompressed
 
 PREFIX = struct.Struct(">qi")
-"""Offset of a batch or message and the size of its remaining bytes; equal in all formats."""
+"""The offset of a batch or message, and its size after this prefix; the same in all formats."""
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
 """The attribute bit for a timestamp that the broker set, not the producer."""
@@ -33,7 +33,7 @@ LEAST_BYTES = {
     magic: _SUMMED_FROM + _HEAD.size + stamp + 2 * _LENGTH.size
     for magic, stamp in ((0, 0), (1, _TIMESTAMP.size))
 }
-"""The size in bytes of the shortest message with its prefix, by magic."""
+"""For each magic, the size in bytes of the shortest message, prefix included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

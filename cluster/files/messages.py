@@ -1,8 +1,9 @@
-"""Declares the metadata log's messages that Logquake uses, for the library kio.
+"""Declares those messages of the metadata log that Logquake uses, for the library kio.
 
 Field order, types and tags follow `metadata/src/main/resources/common/metadata/*.json` in Kafka's
 source, up to 4.3. All versions are flexible (KIP-482). Later versions add tagged fields only, with
-two exceptions. For these two fields this module declares separate classes.
+two exceptions. `PlacedPartitionRecord` declares the later versions of `PartitionRecord`.
+`RegisterBrokerRecord` is declared only for version 2 and later.
 """
 
 from dataclasses import dataclass, field
@@ -187,7 +188,7 @@ class UnregisterBrokerRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(_Message):
-    """A config of a topic (resource type 2) or broker (type 4) was set, or deleted if None."""
+    """A config of a topic (resource type 2) or broker (type 4) was set; None: it was deleted."""
 
     resource_type: i8 = field(metadata=_INT8)
     resource_name: str = field(metadata=_STRING)

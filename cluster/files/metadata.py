@@ -2,7 +2,7 @@
 
 The log is Kafka's own history of leaders, epochs and in-sync replicas. Its segments and snapshots
 have the format of all log segments. Records have the controllers' wall clock, which never defines
-an order. The order is the offset in the log.
+an order. The offset in the log defines the order.
 
 The log of one node may contain uncommitted records. For example, a controller that was cut off may
 have written records that it later truncated. A row is certain once a majority of nodes have it.
@@ -131,8 +131,8 @@ class Partitions:
         Args:
             entry: The next entry of the log, or of the snapshot before the log's beginning.
             at: The offset for the returned row, if it differs from the entry's offset. The offsets
-                inside a snapshot are not log offsets, so that the log offset before the snapshot's
-                end is used.
+                inside a snapshot are not log offsets. For its entries, the caller passes the log
+                offset before the snapshot's end.
 
         Returns:
             None if the entry changes neither a leader nor an ISR.

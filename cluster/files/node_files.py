@@ -61,12 +61,12 @@ class NodeFiles:
     def parsed(
         self, path: Path, reader: Callable[[str], T], *, may_be_missing: bool = False
     ) -> T | None:
-        """Parse a text file with a reader, and return None with a problem if that fails.
+        """Parse a text file with a reader; if this fails, note a problem and return None.
 
         Args:
             path: The file.
             reader: A function of `checkpoints`.
-            may_be_missing: Whether a missing file is not a problem.
+            may_be_missing: Whether the file may be missing without a problem.
         """
         try:
             return reader(read_text(path, root=self.run))
@@ -78,7 +78,7 @@ class NodeFiles:
         return None
 
     def segment(self, path: Path) -> Segment:
-        """Return the batches of a segment, or none and a problem if the file is unreadable."""
+        """Return a segment's batches; if the file is unreadable, note a problem and return none."""
         try:
             segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES, root=self.run))
         except OSError as broken:

@@ -48,7 +48,7 @@ class LoggedTransition:
         wall_clock: The time of the line, by the controller's clock, as text.
         role: unattached, voted, prospective, candidate, leader, follower or resigned.
         epoch: The quorum's epoch.
-        leader: The leader's node id by the member's knowledge, or None.
+        leader: The node id of the leader that the member knows, or None.
         voted_for: The node id that the member voted for in this epoch, or None if it did not vote.
         voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """

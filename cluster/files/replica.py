@@ -56,8 +56,7 @@ from results.record.tables import BROKEN
 from results.record.terms import CLEAN_SHUTDOWN, REMADE_PREFIX
 
 MAX_LOG_BYTES = 256 << 20
-"""The largest size in bytes of a log file that is read, because all its lines are held
-in memory."""
+"""The size in bytes of the largest log file that is read. All its lines are held in memory."""
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows for this table."""
 

@@ -43,13 +43,14 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """The state of one whole replica by its files; one row of `replica_states`.
+    """The state of one whole replica, as its files show it; one row of `replica_states`.
 
     Attributes:
         replica: The replica.
         log_start_offset: The first valid offset. A segment may still contain earlier records.
         log_end_offset: The offset after the last complete batch.
-        high_watermark: The checkpointed value, up to 5 s old unless the broker stopped by itself.
+        high_watermark: The checkpointed value. It may be 5 s old, unless the broker stopped by
+            itself.
         epochs: The leader epochs of the log.
     """
 
@@ -101,7 +102,7 @@ class _RecordColumns:
         self.control += [control] * rows
 
     def look(self) -> None:
-        """Compare each waiting record with the content that its client sent; record all damage."""
+        """Compare each waiting record with the content that its client sent; note all damage."""
         self.damage = [None] * len(self.offset)
         # In one run, either all messages have headers or none; the same holds for timestamps.
         held = [record for _, record in self.waiting]
@@ -193,7 +194,7 @@ def kept_commits(
 
 
 def _op_of(metadata: str) -> int | None:
-    """Return the id of the op that made a commit; Logquake's consumers write it as metadata."""
+    """Return the id of the op that made a commit; Logquake's consumers send this id as metadata."""
     digits = metadata.rstrip("\0")  # confluent-kafka also sends the text's final zero byte.
     known = digits.isdecimal() and digits.isascii() and len(digits) < _DIGITS
     return int(digits) if known else None
@@ -263,7 +264,7 @@ def logged_leadership(
 def logged_truncations(
     events: Sequence[LoggedTruncation], *, node: str, source: str, topic_ids: Mapping[str, str]
 ) -> pa.RecordBatch:
-    """Return rows of `truncations`, with null as `to_offset`, because no line has the old end."""
+    """Return rows of `truncations`; `to_offset` is null, because no log line has the old end."""
     rows: list[dict[str, object]] = [
         {
             "topic": each.topic,

@@ -22,6 +22,6 @@ agent starts in a few hundredths of a second.
 
 To add a kind, write a module with a class that satisfies `Hosts` (and `CanPartition` if it can).
 Add a member to `cluster.hosts.choose.HostKind`, and its line in `make_hosts`. The conformance tests
-are in `tests/cluster_hosts/test_hosts_conformance.py`. They run once in each room that the
-`conftest.py` beside them defines; add a room for the new kind.
+are in `tests/cluster_hosts/test_hosts_conformance.py`. They run once in each room. Rooms are test
+environments, which the `conftest.py` in that folder defines. Add a room for the new kind.
 """

@@ -1,4 +1,4 @@
-"""Report which faults each kind of hosts supports on this machine, and why it lacks others."""
+"""Report which faults each kind of hosts supports on this machine, and why others are missing."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return for each ability why this kind of hosts lacks it; an empty text if they have it.
+    """Return, for each ability, why this kind of hosts lacks it; an empty text if it is present.
 
     An ability that depends on the system alone, not on the hosts, is reported as present.
 

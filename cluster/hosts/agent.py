@@ -1,13 +1,13 @@
 """The init program of one machine: it starts processes, and kills them when the harness ends.
 
 The agent reads requests as JSON lines from standard input. The agent answers each request with a
-JSON line on standard output. When standard input ends or its parent, the harness, dies, the agent
-kills all processes that it started, paused ones included, and ends. It watches its parent as well,
-because a forked worker of the harness may keep the pipe open.
+JSON line on standard output. The agent ends when standard input ends or when the harness, its
+parent, dies. It first kills all processes that it started, even paused ones. It watches its parent
+as well, because a forked worker of the harness may keep the pipe open.
 
 The agent needs the standard library only. It runs by its path, in isolated mode and without
-site-packages (`command_line`): it starts in about 50 ms, and no module of the user interferes. It
-has one thread on purpose: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to
+site-packages (`command_line`). So it starts in about 50 ms, and no module of the user interferes.
+It has one thread on purpose: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to
 the thread that started the child.
 """
 
@@ -39,7 +39,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 READ_BYTES = 1 << 16
 ORPHAN_CHECK_S = 0.5
-"""Seconds between two checks that the parent lives, where the kernel has no pidfd (macOS)."""
+"""The seconds between two checks of the parent, if the kernel has no pidfd (macOS)."""
 FAKED = "FAKETIME_TIMESTAMP_FILE"
 """The environment variable of a process whose clock libfaketime shifts."""
 REMEMBERED_NONCES = 10_000
@@ -79,8 +79,9 @@ class Series:
     """A series of numbered datagrams that this machine sends, and the answers to them.
 
     Args:
-        order: `series`: its name. `address`, `port`: the receiver. `count`. `size`: in bytes.
-            `interval_s`: average gap. `burst`: sent at once. `flows`: number of sockets, in turn.
+        order: The request: `series` (the name), `address` and `port` of the receiver, `count`,
+            `size` in bytes, `interval_s` (the average gap), `burst` (how many datagrams to send at
+            once) and `flows` (the number of sockets, which are used in turn).
     """
 
     def __init__(self, order: Message) -> None:
@@ -96,7 +97,7 @@ class Series:
         self._round_trips_ns: dict[int, int] = {}
 
     def due_ns(self) -> int | None:
-        """Return when the next datagram is due; None if all are sent."""
+        """Return the time at which the next datagram is due; None if all are sent."""
         number = len(self._sent_ns)
         first_of_burst = number - number % self._burst
         return (
@@ -194,8 +195,7 @@ class Agent:
 
     def _prepare(self) -> None:
         if self._libc is not None:
-            # Orphans of our children become our children, so that they cannot outlive the agent
-            # either.
+            # Our children's orphans become our children, so they cannot outlive the agent either.
             self._libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
         for flow in self._flows:
             flow.bind((self._listen, 0))
@@ -362,7 +362,7 @@ class Agent:
             self._nonces[data.decode(errors="replace")] = None
 
     def _patience_s(self) -> float:
-        """Return the seconds that the agent may wait for requests until its next own task."""
+        """Return how many seconds the agent may wait for requests before its next own task."""
         due_ns = [due for series in self._series.values() if (due := series.due_ns()) is not None]
         if not due_ns:
             return ORPHAN_CHECK_S
@@ -389,7 +389,7 @@ class Agent:
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
     def _shape(self, request: Message) -> Message:
-        """Start a shaper, which ends with its standard input; wait until it is ready."""
+        """Start a shaper, and wait until it is ready. It ends when its standard input closes."""
         shaper = subprocess.Popen(  # noqa: S603 - our own program
             [*request["prefix"], sys.executable, "-I", "-S", SHAPER, json.dumps(request["order"])],
             stdin=subprocess.PIPE,
@@ -404,7 +404,7 @@ class Agent:
         return {} if said == "ready" else {"error": said or "the shaper did not start"}
 
     def _unshape(self, request: Message) -> Message:
-        """End a shaper with its device and routes, killing a slow one. Idempotent."""
+        """End a shaper, which removes its device and routes; kill a slow shaper. Idempotent."""
         shaper = self._shapers.pop(request["device"], None)
         if shaper is None or shaper.stdin is None or shaper.stdout is None:
             return {"was": "none"}
@@ -417,8 +417,7 @@ class Agent:
             killed = True
             shaper.kill()
             shaper.wait(SHAPER_END_S)
-        # If the killed process was a prefix (sudo, nsenter), the shaper may live and keep the pipe
-        # open.
+        # If the killed process was a prefix (sudo, nsenter), the shaper may keep the pipe open.
         said = "" if killed else shaper.stdout.read().decode(errors="replace")
         shaper.stdout.close()
         self._children.pop(shaper.pid, None)
@@ -443,7 +442,7 @@ class Agent:
         return {"code": self._exits.get(request["pid"])}
 
     def _kill_all(self) -> None:
-        """SIGKILL all child processes' groups, then adopted orphans, until no child is left."""
+        """Kill the groups of all child processes, then adopted orphans, until no child is left."""
         for pid in list(self._children):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
@@ -469,7 +468,7 @@ def _first_line(process: "subprocess.Popen[bytes]") -> str:
 
 
 def child_pids() -> list[int]:
-    """Return the pids of this process's children, with adopted ones; [] without `/proc`."""
+    """Return the pids of this process's children, adopted ones included; [] without `/proc`."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
@@ -487,12 +486,12 @@ def state(pid: int, started: int) -> str | None:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return the fields of `/proc/PID/stat` from the third, the state; [] without the file."""
+    """Return the fields of `/proc/PID/stat` from the third (the state) on; [] without the file."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return []
-    # The command's name stands in parentheses. It may contain blanks and parentheses itself.
+    # The command's name is in parentheses. The name itself may contain blanks and parentheses.
     return stat.rpartition(")")[2].split()
 
 

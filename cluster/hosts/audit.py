@@ -29,7 +29,7 @@ def local_traces(processes_file: Path) -> dict[str, str]:
         processes_file: `RunPaths.processes` of the run, in its folder.
 
     Returns:
-        A description by trace, such as `{"process 4711": "java of n1"}`. A namespace without a
+        Descriptions by trace, such as `{"process 4711": "java of n1"}`. A namespace without a
         process leaves no trace: it has vanished, with its links and tables.
     """
     return {
@@ -75,7 +75,7 @@ def mount_points(mountinfo: bytes) -> list[str]:
 
 
 def _network() -> dict[str, str]:
-    """Return network links and nft tables of the machine itself that have Logquake's names."""
+    """Return the machine's own network links and nft tables that have Logquake's names."""
     links = [name for _, name in socket.if_nameindex() if _OUR_LINKS.fullmatch(name)]
     return {f"the link {name}": "in the machine's own namespace" for name in links} | _tables()
 

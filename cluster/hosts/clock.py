@@ -7,8 +7,8 @@ clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits wo
 length. Debian's library still shortens waits on the monotonic clock to nothing, unless
 `FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both were tried with Java 17.
 
-A clock rate is made of small steps: the file is rewritten many times a second. The library has its
-own rates, but it counts them from the start of the process, so that a restart would change them.
+A clock rate is made of small steps: the file is rewritten many times a second. The library's own
+rates are not used. They count from the start of the process, so a restart would change the clock.
 """
 
 import functools
@@ -44,7 +44,7 @@ def library() -> Path | None:
 
 
 def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
-    """Return the environment variables of a process whose clock a clock file shifts.
+    """Return the environment variables of a process that reads its clock's shift from a file.
 
     Args:
         preloaded: The path of libfaketime, from `library`.
@@ -61,15 +61,15 @@ def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
 
 
 def offset_line(offset_s: float) -> str:
-    """Return the clock file's line for an offset. The number's sign marks it as an offset."""
+    """Return the clock file's line for an offset. The sign marks the number as an offset."""
     return f"{offset_s:+.3f}\n"
 
 
 @functools.cache
 def why_not() -> str:
-    """Return why no clock can be shifted on this machine, after a test.
+    """Test whether a clock can be shifted on this machine; return the reason if it cannot.
 
-    The result is an empty string if it can.
+    The result is an empty string if a clock can be shifted.
     """
     preloaded = library()
     if preloaded is None:
@@ -119,7 +119,7 @@ class Clocks:
         self._mover: threading.Thread | None = None
 
     def true(self, node: str) -> None:
-        """Write the true time for a node that has no shift yet, before its process starts."""
+        """Before a node's process starts, write the true time if the node has no shift yet."""
         with self._lock:
             if node not in self._shifts:
                 self._write(node, offset_line(0))
@@ -130,7 +130,7 @@ class Clocks:
         Args:
             node: The node.
             offset_s: Seconds to add to true time now.
-            rate: How many seconds the node's clock passes in each true second.
+            rate: How many seconds the node's clock advances in each true second.
         """
         shift = _Shift(offset_s=offset_s, rate=rate, since_s=stopwatch_s())
         with self._lock:

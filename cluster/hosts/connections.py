@@ -19,7 +19,7 @@ def connections(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Connection, Ends]:
-    """Return the TCP connections over links that are established at either end.
+    """Return the TCP connections over links that at least one end has established.
 
     Args:
         links: The links; both directions count.

@@ -47,7 +47,7 @@ def cut_rules(
 
     Args:
         cut_id: The cut. Its chain is created if it does not exist.
-        addresses: Addresses of the sources, by name. With the hook `OUTPUT`: of the receivers.
+        addresses: The senders' addresses by name; with the hook `OUTPUT`, the receivers' addresses.
         table: The run's nft table on that machine.
         hook: `INPUT` or `OUTPUT`.
     """
@@ -66,10 +66,10 @@ def _chain_of(cut_id: str, rules: str, *, table: str, hook: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """The rule by which one machine drops one direction of one connection.
+    """The rule with which one machine drops the packets of one direction of one connection.
 
     Attributes:
-        connection: The connection. The rule's counter has its name.
+        connection: The name of the connection, which is also the rule's comment.
         port: The port of this machine's end.
         address, other_port: Address and port of the other end, as this machine sees them.
         hook: `INPUT` drops packets from the other end, `OUTPUT` drops packets to it.
@@ -95,7 +95,7 @@ class Drop:
 def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -> str:
     """Return the nft script that adds connections to one block on one machine.
 
-    Connections that the block drops there already stay dropped.
+    Connections that the block already drops there stay dropped.
 
     Args:
         block_id: The block.
@@ -135,7 +135,7 @@ def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
 
 
 def chain(cut_id: str) -> str:
-    """Return the name of a cut's chain: the cut's id, unique and in characters of nft."""
+    """Return the name of a cut's chain: the cut's id in characters that nft allows, with a hash."""
     return f"cut_{re.sub(r'[^A-Za-z0-9]', '_', cut_id)[:80]}_{zlib.crc32(cut_id.encode()):08x}"
 
 

@@ -39,7 +39,7 @@ BLOCKERS = (
 )
 """Settings below /proc/sys that can forbid user namespaces: path, forbidding value, allowing value.
 
-The first is Ubuntu's since 24.04, the second Debian's, the third every kernel's.
+The first setting exists in Ubuntu since 24.04, the second in Debian, the third in every kernel.
 """
 
 
@@ -139,7 +139,7 @@ def faulty_disk_trial() -> Finding:
 
 @functools.cache
 def shape_trial() -> Finding:
-    """Try whether packets can be routed through a program of ours, by a TUN device."""
+    """Try whether packets can be routed through a program of ours, with a TUN device."""
     what = "shaping of links (TUN device)"
     try:
         os.close(os.open(TUN, os.O_RDWR))
@@ -200,7 +200,7 @@ def _user() -> Finding:
 
 
 def docker() -> Finding:
-    """Try whether containers can be hosts; the trial does not choose an image."""
+    """Try whether containers can be hosts on this machine; no image is tried."""
     from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - only who asks waits for it
 
     try:

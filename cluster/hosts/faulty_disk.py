@@ -3,9 +3,10 @@
     python -P faulty_disk.py SOURCE MOUNT SOCKET
 
 The files are in SOURCE and are visible at MOUNT. Both may be the same folder, because SOURCE is
-opened before the mount covers it. Orders come over the Unix socket SOCKET: one JSON line a
-connection, answered with a JSON line. Only the node uses the mount. Two faults can be in force at
-once, each set and cleared alone: one delays requests, the other breaks them.
+opened before the mount covers it. Orders come over the Unix socket SOCKET. Each connection carries
+one JSON line, and the program answers with one JSON line. Only the node uses the mount. Two faults
+can be in force at once: one delays requests, the other breaks them. Each is set and cleared
+separately.
 
 The program runs in the node's mount namespace (man 7 mount_namespaces). No process outside sees the
 mount. The mount vanishes with the last process of the namespace, however that process ends.
@@ -13,9 +14,9 @@ mount. The mount vanishes with the last process of the namespace, however that p
 The program needs the standard library and mfusepy, which needs libfuse. From Logquake it imports
 only `through.py`, so that it starts in a tenth of a second.
 
-The kernel caches pages, as brokers map their index files with MAP_SHARED, which `direct_io` would
-refuse. So a fault does not affect a read that the cache answers, as on a real disk. The kernel's
-writes of mapped pages are never torn, because no process would see the error.
+The kernel caches pages: brokers map their index files with MAP_SHARED, and `direct_io` would refuse
+that. So, as on a real disk, a fault does not affect a read from the cache. The kernel's writes of
+mapped pages are never torn, because no process would see the error.
 """
 
 import contextlib
@@ -46,12 +47,12 @@ THREADS = 64
 """Number of threads: more than a broker has, so that a delayed request delays no other request."""
 LINE_BYTES = 1 << 24
 SILENT_S = 2.0
-"""Seconds to wait for an order's line. Other senders of orders wait meanwhile, 10 s at most."""
+"""Seconds to wait for the line of an order. Other clients must wait meanwhile, 10 s at most."""
 SOURCE = "logquake"
 """Name of the file system in lists of mounts."""
 BROKEN, OLDEST = "broken", "oldest"
 MISTAKES = 20
-"""Most kinds of internal errors to record. More of them would add no information."""
+"""The largest number of different internal errors to record. More would add no information."""
 _FIRST_WITH_THREADS = (3, 12)
 """The first version of libfuse that limits the number of threads, to 10."""
 _OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -68,9 +69,9 @@ class Guarded:
     """Wraps `Through`; records the requests in progress, and this program's own errors.
 
     mfusepy turns every exception that is not an OSError into EINVAL, which only the caller would
-    see. EBADF can also only be a bug of this program, because the kernel has found the file
-    already. Missing handles or memory are this program's errors too: the kernel checked the
-    broker's limits before.
+    see. EBADF also means a bug of this program, because the kernel has found the file already.
+    Missing handles or memory are this program's errors too, because the kernel checks the
+    broker's limits first.
 
     Args:
         through: Executes the requests.
@@ -114,7 +115,7 @@ class Guarded:
 
 
 class Orders:
-    """Receives commands to set and clear faults on a Unix socket, in a thread of its own.
+    """Receives orders to set and clear faults over a Unix socket, in a separate thread.
 
     Args:
         listener: The socket.
@@ -130,9 +131,9 @@ class Orders:
         self._through, self._guarded = through, guarded
 
     def serve(self) -> None:
-        """Answer one order a connection, as long as the process lives.
+        """Answer one order on each connection, until the process ends.
 
-        A client that connects and sends nothing blocks the next one for only `SILENT_S` seconds.
+        A client that connects and sends nothing blocks the next client for `SILENT_S` seconds.
         """
         while True:
             line, _ = self._listener.accept()
@@ -154,8 +155,7 @@ class Orders:
                     folders=frozenset(order.get("folders", ())),
                 )
                 self._faults.set(fault)
-                # The fault is in force already: no flush of the broker's can happen between and
-                # count as real.
+                # The fault is in force first, so that no real flush by the broker comes between.
                 self._through.flush_segments(sorted(fault.folders))
             case "clear":
                 self._faults.clear(late=order["late"])
@@ -170,7 +170,7 @@ def library() -> ModuleType:
     """Import and return mfusepy.
 
     Raises:
-        SystemExit: mfusepy is missing, or it finds no libfuse, or only an unknown version.
+        SystemExit: mfusepy is missing, or it finds no libfuse or only an unknown version of it.
     """
     # If the named library is missing, such as libfuse 2, ctypes calls gcc to find it. The temporary
     # files of gcc would stay if both are killed.

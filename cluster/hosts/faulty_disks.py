@@ -1,4 +1,4 @@
-"""Hosts with Logquake's own file system over each node's data, which can break requests."""
+"""Hosts that mount Logquake's own file system over each node's data, to break requests."""
 
 import contextlib
 import errno
@@ -37,7 +37,7 @@ START_LIMIT_S = 20.0
 ANSWER_S = 10.0
 """Seconds to wait for an answer to an order; longer than a flush of all segments takes."""
 HANGS_S = 30.0
-"""Seconds after which a request hangs. Delayed requests are shorter."""
+"""Seconds after which a request counts as hanging. Delayed requests end earlier."""
 FLUSHERS = 32
 """Number of files flushed in parallel. On a delayed disk, a flush of one file after another takes
 minutes."""
@@ -46,7 +46,7 @@ minutes."""
 class _Disks(LocalHosts):
     """Common code of hosts with faulty disks: `CanSlowDisk`, `CanFaultDisk` and `HasFiles`.
 
-    A class that uses it has a machine for each node, in a mount namespace of its own.
+    A subclass has a machine for each node. That machine has its own mount namespace.
     """
 
     @functools.cached_property
@@ -109,7 +109,7 @@ class _Disks(LocalHosts):
     ) -> None:
         """Break the given kinds of requests (`read`, `write`, `fsync`) on a node's disk.
 
-        Other requests work. A delay of requests stays in force.
+        Other requests work. A fault that delays requests stays in force.
         """
         of = {"requests": sorted(requests), "folders": sorted(folders)}
         self._order(node, {"do": "set", "kind": kind, **of})
@@ -124,11 +124,11 @@ class _Disks(LocalHosts):
         return sum(flushed)
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return, by fault and kind of request, the affected requests: `{"refused write": 3}`."""
+        """Return the number of affected requests by fault and request: `{"refused write": 3}`."""
         return {str(what): int(count) for what, count in self._told(node, "counts").items()}
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return the bytes of each segment that were on disk when flushes began to be lost."""
+        """Return, for each segment, how many bytes were on disk when the loss of flushes began."""
         told = self._told(node, "flushed")
         return {PurePosixPath(DATA, path): int(size) for path, size in told.items()}
 
@@ -316,7 +316,7 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
     def mount_point(self, node: str) -> Path:
         """Return the path at which a node's disk is mounted in its namespace.
 
-        Its data folder lies elsewhere.
+        The node's data folder has another path.
         """
         del node
         return Path(SHARED_MEMORY, "disk")
@@ -350,6 +350,6 @@ class FaultyProcesses(_Disks, ProcessHosts):
 
 
 def own_mounts() -> tuple[str, ...]:
-    """Return the start of a command line that runs its rest in its own mount namespace."""
+    """Return a prefix for a command line. It runs the command in a new mount namespace."""
     own_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     return ("unshare", *own_user, "--mount", "--")

@@ -1,11 +1,11 @@
 """Control groups (cgroups) that limit the processor share and memory of a run's servers.
 
-With cgroup version 1 a server has two groups. One is in the `memory` hierarchy, from the server's
-start. The other is in the `cpu` hierarchy, only during a fault. The kernel gives a `cpu` group as
-much processor time as one ungrouped process, which is too little for a server without a fault. With
-version 2 a server has one group for both. The kernel charges memory to the group in which a process
-allocated it, and the charge stays there. So a server that may be limited enters its group as it
-starts.
+With cgroup version 1 a server has two groups. One is in the `memory` hierarchy and exists from the
+server's start. The other is in the `cpu` hierarchy and exists only during a fault. The kernel gives
+a `cpu` group as much processor time as one ungrouped process, which is too little for a server
+without a fault. With version 2 a server has one group for both. The kernel charges memory to the
+group in which a process allocated it, and the charge stays there. So a server that may be limited
+enters its group as it starts.
 
 A group's name is a digest of the run's mark. So heal and audit find the groups of one run without a
 file that names them. With version 1 the groups are made inside Logquake's own group of each
@@ -41,7 +41,7 @@ EMPTY_LIMIT_S = 10.0
 """Seconds to wait until a group is empty. A killed process stays in its group until it
 is reaped."""
 _OCTETS = 1 << 62
-"""With version 1, a larger limit in bytes means no limit."""
+"""With version 1, a limit above this number of bytes means that there is no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class Tree:
     """The places where groups are made, by controller.
 
     Attributes:
-        parents: By controller, the group in which the groups of servers are made.
-        mounts: The hierarchies.
+        parents: For each controller, the group in which the groups of servers are made.
+        mounts: For each controller, its hierarchy.
         unified: Whether there is one hierarchy: cgroup version 2.
     """
 
@@ -124,7 +124,7 @@ class Group:
         process.
 
         Raises:
-            OSError: EBUSY: the group uses more memory, which cannot be reclaimed.
+            OSError: EBUSY: the group uses more memory, and the kernel cannot reclaim enough.
         """
         if not self._unified:
             _write(self.path / "memory.limit_in_bytes", -1 if limit_bytes is None else limit_bytes)
@@ -232,7 +232,7 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
 def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path] | None:
     """Return the first hierarchy of a controller in which this process may add groups.
 
-    The result also has this process's own group in that hierarchy. None: there is no such
+    The result also has this process's own group in that hierarchy. It is None if there is no such
     hierarchy.
     """
     for mount in mounts:
@@ -265,7 +265,7 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
 def name_of(processes_file: Path, node: str) -> str:
     """Return the name of the control group of a node's server.
 
-    It has a digest of the run's mark.
+    The name contains a digest of the run's mark.
     """
     digest = hashlib.sha256(run_mark(processes_file)).hexdigest()[:12]
     return f"{PREFIX}-{digest}-{node}"
@@ -308,9 +308,9 @@ def remove_groups(processes_file: Path) -> list[str]:
 
 @functools.cache
 def why_not() -> str:
-    """Return why control groups cannot limit servers here, after a trial.
+    """Try whether control groups can limit servers here; return the reason if they cannot.
 
-    The result is an empty string if they can.
+    The result is an empty string if they can limit servers.
     """
     try:
         found = tree()
@@ -357,7 +357,7 @@ def _try(found: Tree) -> None:
 def _trials() -> str:
     """Return the name prefix of this machine's test groups.
 
-    The pid of the testing process follows.
+    In a group's name, the pid of the testing process follows this prefix.
     """
     return f"{PREFIX}-{TRIAL}-{hashlib.sha256(world().encode()).hexdigest()[:12]}-"
 

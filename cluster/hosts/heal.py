@@ -1,8 +1,9 @@
 """Remove everything that a dead run left on its hosts, for every kind of hosts.
 
-First the processes on this machine are killed: the stage, the agents and, with them, the processes
-that keep a run's namespaces alive. Then each kind of hosts removes everything that outlives its
-processes. If a host cannot be reached now, this is reported, and the other hosts are still healed.
+First the processes on this machine are killed: the stage (the process that plays the run), the
+agents, and the processes that keep the run's namespaces alive. Then each kind of hosts removes
+everything that outlives its processes. If a host cannot be reached now, this is reported, and the
+other hosts are still healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +54,7 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 
 def heal_trials() -> Healed:
-    """Remove the remains of trials of hosts, which belong to no run's folder. Idempotent."""
+    """Remove what trials of hosts left. Such remains do not belong to a run. Idempotent."""
     from cluster.hosts.docker import trials  # noqa: PLC0415 - as in `choose`
 
     done: list[str] = []
@@ -71,7 +72,7 @@ def heal_trials() -> Healed:
 def hosts_of(paths: RunPaths) -> str | None:
     """Return the hosts that a run's plan names; None if the plan cannot be read.
 
-    Only this key of the plan is read: runs of other versions must be healed, too.
+    Only this key of the plan is read, because runs of other versions must be healed, too.
     """
     try:
         hosts = load_plan(paths.plan).get("hosts")

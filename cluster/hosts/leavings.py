@@ -1,4 +1,4 @@
-"""Find and remove files outside a run's folder that its killed processes left.
+"""Find and remove files that a run's killed processes left outside the run's folder.
 
 libfaketime makes a shared memory and a semaphore for each process, named after its pid. libfaketime
 removes these objects only at an orderly exit (`ft_shm_create` in its source). A killed Java leaves
@@ -20,7 +20,7 @@ PLACES = (
     ("/dev/shm", "sem.faketime_sem_{pid}"),  # noqa: S108 - as above
     ("/tmp", "hsperfdata_*/{pid}"),  # noqa: S108 - as above
 )
-"""Folders with such leftover files, and the files' name pattern with the pid of their process."""
+"""Folders with such files, and patterns of the files' names. `{pid}` is that of the process."""
 SLACK_S = 2.0
 """Tolerance in seconds: the kernel's boot time is in whole seconds, file times lag by up to
 a tick."""

@@ -15,7 +15,7 @@ from results.record.reading import read_lines
 from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
-"""Environment variable of all processes that a run starts on its hosts: the path of its ledger."""
+"""Environment variable of all processes that a run starts: the path of the run's ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Entry:
         start_ticks: As in `ProcessId`.
         world: As in `results.record.world`. The pid is valid only in this world.
         machine: As in `ProcessId`. The pid is valid only on this machine.
-        since_s: When the start was announced, in seconds since 1970 by this machine's clock; 0 if
+        since_s: The time of the announcement, in seconds since 1970 by this machine's clock; 0 if
             unknown. The files of the process have times of the same clock.
     """
 

@@ -2,9 +2,9 @@
 
 Normally there are none: agents end with the harness, and processes end with their agent. A process
 may still be left, such as a stopped agent or a process that detached itself. Only the run's mark in
-a process's environment identifies it. The run's ledger may be forged, so it only gives names to the
-processes found. The run's namespaces have no names. A namespace vanishes with its last process, and
-with it the bridge, the veth pairs and the nft tables.
+a process's environment identifies it. The run's ledger may be forged, so it is only used to name
+the processes that were found. The run's namespaces have no names. A namespace vanishes with its
+last process. The namespace's bridge, veth pairs and nft tables vanish too.
 """
 
 import os
@@ -38,7 +38,7 @@ class Leftover:
 
     Attributes:
         process: The process.
-        what: Its description within a sentence.
+        what: A description of the process that fits into a sentence.
     """
 
     process: ProcessId
@@ -66,7 +66,7 @@ def kill_leftovers(processes_file: Path) -> list[str]:
             _kill(leftover.process, marked)
         # Search again after the kill: a process may have started another one meanwhile.
         wait_gone([leftover.process for leftover in found], timeout_s=GONE_TIMEOUT_S)
-        # Some end with another killed process, as a broker ends with its agent.
+        # A process may end because another one was killed, as a broker ends with its agent.
         said += [f"killed {leftover.what} (process {leftover.process.pid})" for leftover in found]
         if not found:
             pause_until(stopwatch_s() + min(left_s, LOOK_AGAIN_S))
@@ -99,7 +99,7 @@ def _starting_s(processes_file: Path) -> float:
 
 
 def leftovers(processes_file: Path) -> list[Leftover]:
-    """Return the running processes of a run, without this process."""
+    """Return the running processes of a run, except this process."""
     marked = run_mark(processes_file)
     pids = [pid for pid in psutil.pids() if marked in (environment_of(pid) or [])]
     processes = [process_id(pid) for pid in pids if pid != os.getpid() and is_of_this_world(pid)]
@@ -129,7 +129,7 @@ def _command(process: ProcessId) -> str:
 def _kill(process: ProcessId, marked: bytes) -> None:
     """Kill a process of the run, even if it is just starting another program.
 
-    In that moment the process shows no environment, and so no mark of the run. The kill is retried.
+    At that moment the process shows no environment, so it has no mark. The kill is then retried.
     """
 
     def is_done() -> bool:

@@ -42,8 +42,10 @@ class PipeLine:
     """Implements `Line` for an agent that is a child of this process, over a socket pair.
 
     Args:
-        processes_file: `RunPaths.processes`. Its path marks the agent; error output goes beside it.
-        prefix: Command that starts the agent, such as `unshare --net ... --`; may be empty.
+        processes_file: `RunPaths.processes`. Its path marks the agent. The agent's error output
+            goes to a file beside it.
+        prefix: The beginning of the agent's command line, such as `unshare --net ... --`; may be
+            empty.
         listen: The address at which the agent receives datagrams of probes.
     """
 
@@ -81,7 +83,7 @@ class PipeLine:
         self.socket.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; after a timeout kill it, and with it its children."""
+        """Wait until the agent has ended; kill it after a timeout, which also ends its children."""
         try:
             self.process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

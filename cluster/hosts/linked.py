@@ -50,7 +50,8 @@ class LinkedHosts(ABC):
     """Implements `CanPartition`, `CanShape`, `HasConnections` for hosts with agents.
 
     Attributes:
-        machines: The machines by node. A kind fills it in `up` and empties it in `down`.
+        machines: The machines by node. Each kind of hosts adds them in `up` and removes them in
+            `down`.
         table: The name of this run's nft table on each machine.
         clients_are_ours: Whether the run may change nft rules on the clients' machine.
     """
@@ -112,7 +113,7 @@ class LinkedHosts(ABC):
             raise failures[0]
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop the packets that travel over the links, by an nft chain at each receiver."""
+        """Drop the packets that travel over the links, with an nft chain at each receiver."""
         directed = frozenset(links)
         self.join(cut_id)
         self._cuts[cut_id] = directed
@@ -139,7 +140,7 @@ class LinkedHosts(ABC):
         return counts
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams over each directed link; return for each whether one arrived."""
+        """Send datagrams over each directed link; return, for each link, whether one arrived."""
         nonces = {f"{uuid.uuid4()}": link for link in links}
         deadline_s = stopwatch_s() + timeout_s
         arrived: set[Link] = set()
@@ -220,7 +221,7 @@ class LinkedHosts(ABC):
         )
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the TCP connections over links that are established at either end."""
+        """Return the TCP connections over links that at least one end has established."""
         return connections.connections(links, machine=self.machine, address=self.address)
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
@@ -232,14 +233,14 @@ class LinkedHosts(ABC):
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections at both ends, besides those already in the block."""
+        """Drop all packets of connections at both ends; this adds the connections to the block."""
         with self._blocking:
             self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
             for node, those in self._drops(wanted).items():
                 self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
-        """Return the rules by which each node drops its incoming packets of the connections.
+        """Return the rules with which each node drops incoming packets of the connections.
 
         If the run may not change rules on the clients' machine, the server also drops the packets
         that it sends to clients.
@@ -274,7 +275,7 @@ class LinkedHosts(ABC):
             self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return the number of packets of each connection that a block has dropped so far."""
+        """Return, for each connection of a block, the number of packets dropped so far."""
         named, ours = self._named(block_id), {chain(way) for way in block_chains(block_id)}
         counts: Counter[Connection] = Counter()
         for node in self._drops(named.values()):

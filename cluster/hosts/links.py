@@ -28,7 +28,7 @@ def make_bridge() -> None:
 def make_links(pids: Iterable[int]) -> None:
     """Connect the bridge to the network namespace of each process.
 
-    The namespace's end is `eth0`.
+    In the namespace, the end of the link has the name `eth0`.
     """
     commands = []
     for number, pid in enumerate(pids, start=1):

@@ -20,7 +20,7 @@ __all__ = ["END_TIMEOUT_S", "Machine"]
 START_TIMEOUT_S = 30.0
 ANSWER_TIMEOUT_S = 30.0
 RUN_TIMEOUT_S = 20.0
-"""Timeouts are generous: while JVMs start on two cores, an agent may wait seconds for its turn."""
+"""Timeouts are generous: while JVMs start on two cores, an agent may wait seconds for a core."""
 
 
 class Machine:
@@ -29,10 +29,11 @@ class Machine:
     Args:
         node: The node's name, for messages and the ledger.
         ledger: Records the agent and each process that it starts.
-        prefix: Command that starts the agent, such as `unshare --net ... --`; may be empty.
+        prefix: The beginning of the agent's command line, such as `unshare --net ... --`; may be
+            empty.
         listen: The address at which the agent receives datagrams of probes.
-        line: The connection to an agent on another machine, whose pids are that machine's. None:
-            start an agent here.
+        line: The connection to an agent on another machine. Process ids are then those of that
+            machine. None: start an agent here.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Machine:
     def start_series(self, series: str, to: tuple[str, int], spacing: Message) -> None:
         """Send a series of numbered datagrams to (address, port).
 
-        `agent.Series` has the spacing.
+        `agent.Series` describes the values of `spacing`.
         """
         address, port = to
         self._ask({"do": "series", "series": series, "address": address, "port": port, **spacing})
@@ -153,7 +154,7 @@ class Machine:
         self.line.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; after a timeout kill it, and with it its children."""
+        """Wait until the agent has ended; kill it after a timeout, which also ends its children."""
         self.line.wait_closed()
 
     def _ask(
@@ -189,9 +190,9 @@ class Machine:
         return said.strip()
 
     def _process(self, answer: Message) -> ProcessId:
-        """Return the process of an answer.
+        """Return the process that an answer names.
 
-        Without `/proc` the agent cannot report its start time.
+        Without `/proc` the agent cannot report the process's start time.
         """
         pid, start_ticks = answer["pid"], answer["start_ticks"]
         process = ProcessId(pid=pid, start_ticks=start_ticks) if start_ticks else process_id(pid)

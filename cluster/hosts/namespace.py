@@ -1,4 +1,4 @@
-"""Hosts with one network namespace for each node, joined by a bridge.
+"""Hosts with one network namespace for each node, connected by a bridge.
 
 These hosts can make real network partitions without root. The harness runs in the hub, a namespace
 of its own that has the bridge. The harness enters the hub when it executes itself through
@@ -10,10 +10,10 @@ machine: Docker's FORWARD policy DROP and br_netfilter silently stop bridged tra
 
 The hub also has an agent, the machine `CLIENTS`. So a link between the clients and a node can be
 cut, probed and shaped like a link between two nodes. The harness and its observer have the clients'
-address. So they cannot reach that node either.
+address. So if the clients are cut off from a node, the harness and the observer are cut off, too.
 
-Namespaces have no names: each lives as long as a process in it. So a killed harness leaves neither
-a file in /run nor a bridge. An ordinary user needs only user namespaces.
+Namespaces have no names. A namespace exists as long as it has a process. So a killed harness leaves
+neither a file in /run nor a bridge. An ordinary user needs only user namespaces.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ NODE_PREFIX = ("unshare", "--net", "--mount", "--")
 LOOSEN = ("sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter || true")
 """Shell command that sets rp_filter to loose in a new namespace.
 
-With strict rp_filter the kernel drops packets from an address to which it would route otherwise.
+With strict rp_filter the kernel drops a packet if the route to its source uses another device.
 Shaped links need such packets. New namespaces inherit the setting from the machine.
 """
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library has it (man 3 shm_open)
@@ -51,7 +51,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a namespace of our own
 
 
 def enter_prefix(*, root: bool | None = None) -> list[str]:
-    """Return the start of a command line that runs its rest inside a new hub.
+    """Return a prefix for a command line. It runs the command inside a new hub.
 
     Args:
         root: Whether the user who will run the command is root; None: check the current user.
@@ -139,7 +139,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
     def down(self) -> None:
         """End every process and remove the bridge. Idempotent."""
         if CLIENTS in self.machines:
-            # The hub may live on. The nodes' tables vanish with their namespaces.
+            # The hub may continue to exist. The nodes' tables vanish with their namespaces.
             with contextlib.suppress(ClusterError):
                 self.run_nft(CLIENTS, f"delete table ip {self.table}")
         self.clocks.close()

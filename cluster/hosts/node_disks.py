@@ -30,7 +30,7 @@ _CHUNKS = (1 << 20, PAGE, 1)
 
 
 class NamespaceDisks(NamespaceHosts):
-    """Namespace hosts that also have `CanLimitDisk` and `HasFiles`.
+    """Namespace hosts that also implement `CanLimitDisk` and `HasFiles`.
 
     Args:
         nodes: The names of the nodes.
@@ -75,7 +75,7 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(there, here, ignore=ours, dirs_exist_ok=True)
 
     def disk(self, node: str) -> Disk:
-        """Return access to the files of a node's folder, with those on its own disk."""
+        """Return access to the files of a node's folder, including those on the node's own disk."""
         if node not in self._with_disk or node not in self.machines:
             return super().disk(node)
         return LocalDisk(self._there(node).parent)
@@ -102,7 +102,7 @@ class NamespaceDisks(NamespaceHosts):
     def lock_disk(self, node: str) -> None:
         """Make a node's disk read-only.
 
-        The kernel refuses it while a process has a file on the disk open for writing.
+        The kernel refuses this while a process has a file on the disk open for writing.
         """
         self._remount(node, "ro")
 
@@ -132,8 +132,8 @@ class NamespaceDisks(NamespaceHosts):
 
     def _remount(self, node: str, mode: str) -> None:
         self._there(node)
-        # With both operands, mount adds no options of its own (mount(8)). Such an option is the uid
-        # of an ordinary user, which is not valid in the user's own namespace.
+        # With both operands, mount adds no options of its own (mount(8)). Otherwise it would add an
+        # ordinary user's uid, which is not valid in the user's own namespace.
         at = str(self.mount_point(node))
         self.machine(node).run(["mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", at])
 

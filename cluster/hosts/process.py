@@ -27,7 +27,7 @@ class ProcessHosts(LocalHosts):
     Args:
         nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
-        prefix: Command that starts the agent; empty by default.
+        prefix: The beginning of the agent's command line; empty by default.
     """
 
     kind = "process"

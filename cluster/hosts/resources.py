@@ -1,4 +1,4 @@
-"""Implement `CanLimitResources` for processes of this machine, by prlimit and control groups."""
+"""Implement `CanLimitResources` for processes of this machine: prlimit and control groups."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ class LocalResources:
         """For each node, the `cpu` group to which its server returns when the limit ends."""
 
     def enclose(self, node: str, process: ProcessId) -> None:
-        """Put a new server into its own memory group, which counts the server's later memory.
+        """Put a new server into its own memory group, which counts the memory it later allocates.
 
         A server that has already ended is not moved; the watch for ended processes reports it.
 
@@ -115,8 +115,8 @@ class LocalResources:
                 self._homes.setdefault(node, home)
             if is_running(process):
                 return
-            # Otherwise the node's next server would count as limited. In a group for both it would
-            # be limited.
+            # Otherwise the node's next server would seem limited. In a group for both processor and
+            # memory it would be limited.
             self._set_free(node, process, group, apart=apart)
         except OSError as refused:
             raise ClusterError(_refused(group, refused)) from refused

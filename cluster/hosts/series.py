@@ -26,7 +26,7 @@ def measure(
     address: Callable[[str], str],
     spacing: Message,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at once; wait until all have returned or no more come.
+    """Send a series over each link at once; wait until all datagrams returned or no more arrive.
 
     Args:
         links: The directed links.

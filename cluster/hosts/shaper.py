@@ -1,18 +1,18 @@
 """Delay, lose, duplicate, reorder, slow or stall the packets from one machine to others.
 
 The shaper is a separate program. Like the agent and for the same reasons, it runs by its path with
-the standard library only. Routes to the destinations lead into a TUN device that it holds. The
+the standard library only. It creates a TUN device, and routes to the destinations lead there. The
 shaper reads each packet there, applies the link's quality, and sends the packet on. The shaper
 sends through a raw socket that is bound to the original device, so the packet does not take the new
 route (man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of other links never pass
-through it.
+through the shaper.
 
 When the shaper's process ends, the kernel removes its TUN device and all routes through it. So even
 after a kill, packets flow as before and nothing must be undone. The shaper ends when its standard
 input ends. It first sends the packets that it still holds, in order.
 
 netem (man 8 tc-netem) does the same, but many kernels lack it. The shaper needs only
-`/dev/net/tun`. Packets come out of a TUN device with their checksums, and cut to its MTU.
+`/dev/net/tun`. Packets from a TUN device have their checksums and are not larger than its MTU.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ EMPTY_NS = 1_000_000_000
 STALLED_PACKETS = 20_000
 """Most packets that wait for the end of a link's stall: 30 MB at the usual MTU.
 
-Further packets are dropped and counted. A stalled connection keeps at most its window waiting, and
-one packet more for each of its ever rarer retries.
+Further packets are dropped and counted. A stalled connection has at most one window of packets
+waiting, and one more packet for each retry. Retries become ever rarer.
 """
 DROPPED = "dropped "
 """Start of the last line that a shaper prints. The number of dropped packets follows."""
@@ -75,7 +75,7 @@ class Line:
         began_ns: The time at which stalls begin, if the quality has stalls.
 
     Attributes:
-        dropped: Number of packets that found no room in a stall.
+        dropped: Number of packets that were dropped because too many packets waited in a stall.
     """
 
     def __init__(self, quality: dict[str, float], name: str, began_ns: int = 0) -> None:
@@ -96,8 +96,8 @@ class Line:
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
         """Return the packets to send when this packet arrives, each with its sending time.
 
-        Each packet has its own jitter, as with netem. So packets that follow closely can change
-        places.
+        Each packet has its own jitter, as with netem. So packets in quick succession can overtake
+        each other.
         """
         draw = self._rng.random
         if draw() < self._loss:
@@ -125,7 +125,7 @@ class Line:
         return self._released(now_ns)
 
     def _stalls(self, packet: bytes) -> bool:
-        """Return whether a packet's connection stalls; both directions give the same answer."""
+        """Return whether a packet's connection stalls; both directions give the same result."""
         ports = (packet[0] & 0xF) * 4
         ends = (
             packet[12:16] + packet[ports : ports + 2],
@@ -218,7 +218,7 @@ class Shaper:
             self._pass_on(now_ns)
 
     def empty(self) -> None:
-        """Send all packets that wait in the shaper or in the TUN device; stalls end.
+        """End all stalls, and send all packets that wait in the shaper or in the TUN device.
 
         A sender that is faster than the shaper does not delay this. Its later packets are lost.
         """
@@ -234,7 +234,7 @@ class Shaper:
 
     @property
     def dropped(self) -> int:
-        """Number of packets that found no room in stalls."""
+        """Number of packets that were dropped because too many packets waited in stalls."""
         return sum(way.line.dropped for way in self._ways.values())
 
     def _take(self) -> int:
@@ -301,9 +301,9 @@ def main(order: dict[str, Any]) -> None:
 def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
     """Send all packets that wait, then restore the old routes one after the other.
 
-    The packets that a link held leave before its old route is back. Packets that arrive during the
-    milliseconds of a route's removal follow right after. A packet of the old route may overtake
-    them.
+    Packets that a link held back are sent before its old route is back. Packets that arrive while a
+    route is removed, which takes milliseconds, are sent right after that. A packet on the old route
+    may overtake them.
 
     Args:
         shaper: The shaper of all links.
@@ -362,7 +362,7 @@ def _ip(*words: str) -> str:
 
 
 def try_here(addresses: "list[str]") -> None:
-    """Create what a shaper needs, then end, to test whether shapers work on this machine.
+    """Test whether shapers work on this machine: create everything that a shaper needs, then end.
 
     Args:
         addresses: The destinations.

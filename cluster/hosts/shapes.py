@@ -26,9 +26,9 @@ def order(name: str, quality: Quality, *, sender: str, addresses: Mapping[str, s
     """Return the order that starts a shaper (`shaper.main`).
 
     Args:
-        name: The name of its TUN device.
-        quality: The quality that it applies.
-        sender: The machine on which it runs.
+        name: The name of the shaper's TUN device.
+        quality: The quality that the shaper applies.
+        sender: The machine on which the shaper runs.
         addresses: The addresses of the receivers.
     """
     return {

@@ -82,8 +82,8 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
 def environment_of(pid: int) -> list[bytes] | None:
     """Return the environment that a process was started with, as `NAME=value` items.
 
-    Return None if the process has ended or is another user's. The result is empty at the moment at
-    which the process is being started (man 2 execve).
+    Return None if the process has ended or is another user's. The result is empty for a moment
+    while the process is being started (man 2 execve).
     """
     try:
         if Path("/proc/self/environ").exists():

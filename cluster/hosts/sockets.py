@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and the values that it needs."""
+"""A JSON object: the request's name (`do`), and the values that the request needs."""
 
 ESTABLISHED, LISTENS = "01", "0A"
 """State codes in `/proc/net/tcp` (man 5 proc)."""
@@ -87,7 +87,7 @@ def _end(text: str) -> "tuple[str, int] | None":
 def _inodes_of_run() -> "set[int] | None":
     """Return the inodes of the run's sockets on a shared machine.
 
-    The result is None if all of the machine belongs to the run.
+    The result is None if the whole machine belongs to the run.
     """
     if not (run := os.environ.get(MARK)):
         return None
@@ -111,7 +111,7 @@ def reset(order: Order) -> Order:
     """Reset sockets through the kernel; return each one's errno (man 3 errno), or 0.
 
     Args:
-        order: `sockets`: each with its own address and port, and those of the other end.
+        order: `sockets`: for each socket, its own address and port, then those of the other end.
     """
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)) as kernel:
         kernel.settimeout(LIMIT_S)
@@ -181,7 +181,7 @@ def _now_s() -> float:
 
 
 def trial() -> None:
-    """Reset a connection to itself; raise `OSError` if the other end does not notice."""
+    """Reset one end of a local connection; raise `OSError` if the other end does not notice."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         at = server.getsockname()
         with closing(socket.create_connection(at)) as client:

@@ -1,8 +1,7 @@
 """The FUSE callbacks that pass requests to the folder below a node's data, with two faults.
 
-The code needs the standard library only, as does the program `faulty_disk.py` that serves it. Two
-faults can be in force at once, each set and cleared alone: one delays requests, the other breaks
-them.
+The code needs the standard library only. The program `faulty_disk.py` serves it. Two faults can be
+in force at once: one delays requests, the other breaks them. Each is set and cleared separately.
 """
 
 # ruff: noqa: D102 - the methods of `Through` are FUSE's, and named as system calls
@@ -27,7 +26,7 @@ SEGMENT = ".log"
 PROBE = ".logquake-probe"
 """Prefix of the names of probe files, which are written to test a disk."""
 OF_PROBE = "probe's"
-"""Suffix in a count's name: the requests concern a probe file."""
+"""Part of a count's name, if the count is about requests on probe files."""
 CLEAR_S = 5.0
 """Seconds to wait, after a fault is cleared, until no request is being broken any more."""
 HIDDEN = ".fuse_hidden"
@@ -71,9 +70,9 @@ class Faults:
         self._flushed: dict[str, int] = {}
 
     def set(self, fault: Fault) -> None:
-        """Put a fault in force.
+        """Put a fault in force. The counts of its kind restart at zero.
 
-        It replaces a fault of the same kind, whose counts restart at zero.
+        A delay replaces an earlier delay. Any other fault replaces the fault that breaks requests.
         """
         with self._lock:
             if fault.kind == LATE:
@@ -85,7 +84,7 @@ class Faults:
             }
 
     def note_flushed(self, path: str, size: int) -> None:
-        """Record the bytes of a segment that were on disk when flushes began to be lost."""
+        """Record how many bytes of a segment were on disk when the loss of flushes began."""
         with self._lock:
             self._flushed[path] = size
 
@@ -203,16 +202,16 @@ class Through:
     """The callbacks of FUSE (mfusepy's `Operations`), each applied to the folder below.
 
     An open file that is unlinked or renamed over has no path any more. For such a file, the
-    kernel's fstat(2) and mfusepy's ftruncate(2) give no handle. So libfuse first renames it to a
-    hidden name, as it does by default. In this class the hidden name means the open file. A hidden
-    name never appears in the folder below, because Kafka could not remove a folder that contains
-    it.
+    kernel's fstat(2) and mfusepy's ftruncate(2) pass no handle. So by default libfuse first renames
+    the file to a hidden name. In this class the hidden name means the open file. A hidden name
+    never appears in the folder below, because Kafka could not remove a folder that contains it.
 
-    So when another file is renamed over an open file, the open file disappears below before the new
-    one appears. A process that reads below may find no file for that moment. A process that reads
-    through the mount always finds one, because the kernel has the folder locked. If the process
-    found the old file just before, it gets the old file. If the old file is already closed, the
-    answer is ESTALE, and the kernel looks the name up again (`do_filp_open` of fs/namei.c).
+    So when another file is renamed over an open file, the open file disappears from the folder
+    below before the new one appears. A process that reads the folder below may find no file at that
+    moment. A process that reads through the mount always finds one, because the kernel locks the
+    folder. If the process found the old file just before, it gets the old file. If that file is
+    already closed, the answer is ESTALE, and the kernel looks up the name again (`do_filp_open` of
+    fs/namei.c).
 
     Args:
         root: The folder below, as an open file descriptor.

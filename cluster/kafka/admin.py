@@ -68,13 +68,13 @@ class Admin:
         self._names = self._brokers | {node_id(node): node for node in controllers}
 
     def view(self) -> ClusterView | None:
-        """Ask all nodes at once, and combine their answers to the most recent view of the cluster.
+        """Ask all nodes at once, and combine the answers into the most recent view of the cluster.
 
         A broker that is cut off answers with its last, outdated knowledge. This method therefore
         prefers answers by these rules:
 
-        - An answer with the highest quorum epoch wins, from the quorum's leader itself if it
-          answered.
+        - An answer with the highest quorum epoch wins. If the quorum's leader answered, its own
+          answer wins.
         - If the leader did not answer, the answers of that epoch are merged. For each partition the
           highest leader epoch wins, then the smallest ISR.
         - As soon as a majority names the same leader and epoch, the method stops waiting.
@@ -181,7 +181,7 @@ class Admin:
         self._lines.close()
 
     def _takers(self) -> Sequence[str]:
-        """Return the nodes to which to send a request, in order of preference.
+        """Return the nodes that may receive a request, in order of preference.
 
         If the system does not expose its quorum, the controller comes first, because other nodes
         may not accept requests.
@@ -204,7 +204,7 @@ class Admin:
             answer = None
             try:
                 answer = self._ask(node)
-            except Exception as bug:  # noqa: BLE001 - whoever wants the view gets it
+            except Exception as bug:  # noqa: BLE001 - the caller gets it
                 bugs.append(bug)
             finally:
                 with self._lock:

@@ -55,8 +55,8 @@ class EpochEnd:
 
     Attributes:
         error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `NOT_LEADER_OR_FOLLOWER`.
-        leader_epoch: The requested epoch, or the highest lower epoch in the log. None if there is
-            none, or if the broker does not report it (before Kafka 2.0).
+        leader_epoch: The requested epoch, or the highest lower epoch in the log. None if the log
+            has neither, or if the broker does not report it (before Kafka 2.0).
         end_offset: The end offset of `leader_epoch`, or None if unknown.
     """
 
@@ -67,7 +67,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A broker's answer to a client that reports the leader epoch that it knows.
+    """A broker's answer to a client whose request states the leader epoch that the client knows.
 
     Attributes:
         error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`.
@@ -254,8 +254,8 @@ class Asker:
     ) -> QuorumBelief | None:
         """Ask a controller, combined or separate, which node it considers the quorum's leader.
 
-        Unlike `quorum`, this method gets the answer from the controller itself, even if it does not
-        lead.
+        Unlike `quorum`, this method gets the answer from the controller itself, even if the
+        controller is not the leader.
 
         Returns:
             None if the controller does not report a leader, or if the node is not a controller.

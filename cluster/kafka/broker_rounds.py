@@ -44,7 +44,7 @@ class BrokerRounds:
 
     Attributes:
         believed: The broker's last metadata of `topics`.
-        claimed: The broker's last answer as a leader; epoch is -1 up to Kafka 2.1.
+        claimed: The broker's last answer as a leader; the epoch is -1 up to Kafka 2.1.
         answered_ns: The time of the broker's last answer.
     """
 

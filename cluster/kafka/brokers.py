@@ -141,9 +141,9 @@ class BrokerProcesses:
                 then killed early.
 
         Returns:
-            True if the broker ended by itself after SIGTERM. Also true if the broker was killed
-                during such a useless wait, with its logs closed. False if the broker was killed in
-                another case, or was not running.
+            True if the broker ended by itself after SIGTERM. True also if the broker was killed
+                during such a useless wait, after it had closed its logs. False if the broker was
+                killed in another case, or was not running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._stopped(self._player(node), timeout_s, waiting)
@@ -221,7 +221,7 @@ class BrokerProcesses:
             broker.paused = False
 
     def send_signal(self, node: str, number: signal.Signals) -> None:
-        """Send a signal that does not end the process to a node's process, if it exists."""
+        """Send a signal to a node's process, if it exists; the signal must not end the process."""
         if broker := self._broker(node):
             self._hosts.send_signal(broker.process, number)
 
@@ -246,7 +246,7 @@ class BrokerProcesses:
         return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return the broker processes that ended without a stop or kill by Logquake, by node."""
+        """Return, by node, the broker processes that ended although Logquake did not end them."""
         with self._lock:
             brokers = dict(self._brokers)
         return {
@@ -261,7 +261,7 @@ class BrokerProcesses:
             return sum(broker.incarnation for broker in self._brokers.values())
 
     def ended(self) -> Sequence[Ended]:
-        """Return the processes that ended or halted without Logquake, with earlier incarnations."""
+        """Return processes that ended or halted without Logquake, earlier incarnations included."""
         with self._lock:
             brokers = dict(self._brokers)
         found = [*self._replaced]

@@ -148,9 +148,9 @@ class KafkaCluster:
     def start_node(self, node: str) -> ProcessId:
         """Start one node's server, and return as soon as the process runs; `zk` is ZooKeeper.
 
-        ZooKeeper keeps the registration of a killed broker until its session ends, and refuses a
-        new registration until then (NodeExists). This method waits until the session has ended. The
-        disk must be prepared.
+        ZooKeeper keeps a killed broker's registration until the broker's session ends. Until then,
+        ZooKeeper refuses a new registration (NodeExists). This method waits until the session has
+        ended. The disk must be prepared.
 
         Raises:
             ClusterError: The server is already running, or its old registration stays.
@@ -171,17 +171,16 @@ class KafkaCluster:
 
         - Separate controllers: their leader permits the shutdown. All brokers stop at once.
         - ZooKeeper mode: one broker is the controller. This broker stops last.
-        - Combined nodes: a majority permits the shutdown, within 50 ms. All stop at once, because
-          closing
-          files takes longer. If they stopped one after another, the last one would wait 5 s for a
-          lost quorum; see `stopping`. On a busy machine this can still happen.
+        - Combined nodes: a majority permits the shutdown within 50 ms. All stop at once, because
+          closing files takes longer. If they stopped one after another, the last one would wait 5 s
+          for a lost quorum; see `stopping`. On a busy machine this can still happen.
 
         Args:
             timeout_s: The time limit in seconds for each node, after which it is killed.
 
         Returns:
-            For each node, whether it ended by itself. Also true for a node that was killed while it
-            waited for a lost quorum with its broker's logs closed.
+            For each node, whether it ended by itself. True also for a node that was killed while it
+            waited for a lost quorum, if its broker had closed all logs.
         """
         view = self._admin.view() if self.mode is Mode.ZOOKEEPER else None
         last = [node for node in self.nodes if view and node == view.controller]
@@ -205,7 +204,7 @@ class KafkaCluster:
         collect(folder, sees=self.sees)
 
     def close(self) -> None:
-        """Close all connections. Processes continue to run. Idempotent; `stop` also closes them."""
+        """Close all connections; processes continue to run. Idempotent. `stop` calls this, too."""
         for connections in (self._admin, self._quorum, self.by_hand):
             connections.close()
 
@@ -250,11 +249,11 @@ class KafkaCluster:
         return self._processes.lives()
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server that report an error, and its very last line.
+        """Return the last lines of a server's log that report an error, and the log's last line.
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
         """
         return self._layout.complaints(node, life=life)
 
@@ -347,7 +346,7 @@ class KafkaCluster:
         return make_topic(self._admin, name, assignment=assignment, configs=configs)
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics, without waiting for it; a topic that does not exist is not an error.
+        """Delete topics without waiting for the end; a topic that does not exist is not an error.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.
@@ -398,11 +397,11 @@ class KafkaCluster:
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return one sentence per open transaction of each partition, by the leaders' reports."""
+        """Return, by partition, one sentence for each open transaction that the leaders report."""
         return self._admin.open_transactions(places)
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
-        """Return the number of records that a share group has still to process, by partition."""
+        """Return, for each partition, how many records a share group must still process."""
         brokers = {node: self.endpoints[node] for node in self.nodes}
         return share_lags(brokers, self.answers, group, places)
 

@@ -54,9 +54,9 @@ _SECOND_SCALE_OF_KRAFT = {
     "controller.quorum.request.timeout.ms": "2000",
 }
 _SECOND_SCALE_OF_KRAFT_SINCE_4_1 = {
-    # From 4.1 on also the time in which a controller must answer (KAFKA-19294). In 100 ms, a busy
-    # machine does not: a broker then ends itself after a minute, since it could not register.
-    # 250 ms is still shorter than those 300 ms.
+    # From 4.1 on, a controller must also answer within this interval (KAFKA-19294). A busy machine
+    # does not answer within 100 ms. A broker then ends itself after a minute, because it could not
+    # register. 250 ms is still shorter than those 300 ms.
     HEARTBEAT_INTERVAL: "250",
 }
 _SECOND_SCALE_OF_ZOOKEEPER = {

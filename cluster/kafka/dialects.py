@@ -104,7 +104,9 @@ def recast(said: Entity, form: type[E]) -> E:
 
 
 def inexpressible(question: Entity, form: type[Entity]) -> str | None:
-    """Return the name of a field that the other version lacks and that is not a default, or None.
+    """Return the name of a field that differs from its default and that the other version lacks.
+
+    Return None if there is no such field.
 
     Args:
         question: The message.

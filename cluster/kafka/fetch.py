@@ -2,7 +2,7 @@
 
 For each tested version, `hashes/` has a file in the format of sha256sum. The file lists all needed
 jars, and only these are downloaded. For another version the POMs in the repository list the jars,
-and the checksum beside each jar verifies it. Later downloads are compared with the first one.
+and each jar is compared with the checksum beside it. Later downloads are compared with the first.
 
 A manifest with the sizes and hashes of all jars is written last, in one atomic step. Without a
 manifest a version counts as not downloaded. A file that differs from its manifest is downloaded

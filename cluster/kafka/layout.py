@@ -31,9 +31,9 @@ from results.record.terms import NO_HANDLE, Mode
 
 TAIL_BYTES = 32_768
 WIDE_BYTES = 262_144
-"""The size in bytes of a log's end that is searched for a missing file handle.
+"""How many bytes at the end of a log are searched for an error about missing file handles.
 
-The reason may lie far before the end, because one line per partition follows it.
+The error may be far before the end, because one line for each partition follows it.
 """
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
@@ -78,7 +78,7 @@ class Layout:
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
         self._starts: dict[str, dict[int, list[Mapping[str, int | None]]]] = {}
-        """By node and incarnation: the sizes of its logs at each try to start; None if unknown."""
+        """For each node and incarnation, the log sizes at each try to start; None if unknown."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process runs a given node's broker.
@@ -113,12 +113,13 @@ class Layout:
         if self.zookeeper is not None:
             prepare_zookeeper(self._zookeeper_folder, self.zookeeper, self._plan.kafka_version)
         if self.zookeeper is None and not inherited:
-            # A controller's disk comes first and is copied: a broker ignores its extra content.
+            # The first disk is copied to the others. If there are controllers, it is a controller's
+            # disk, because a broker ignores the extra content.
             self._format([*self.controllers, *self.brokers])
         self._provide()
 
     def _provide(self) -> None:
-        """Copy the prepared files to machines with their own file system, all at once."""
+        """Copy the prepared files to machines with their own file system, in parallel."""
         hosts, software = self._hosts, self._programs.software
         if isinstance(hosts, HasFiles):
             all_of([partial(hosts.provide, node, software) for node in self._folders], "provide")
@@ -133,8 +134,8 @@ class Layout:
 
         Args:
             node: The server's node.
-            incarnation: Which start of the server it is. The next try after a failed start has the
-                same number.
+            incarnation: The number of this start of the server. After a failed start, the next try
+                has the same number.
         """
         disk, logs = self._logs(node)
         tries = self._starts.setdefault(node, {}).setdefault(incarnation, [])
@@ -178,11 +179,11 @@ class Layout:
 
         Args:
             node: The server's node.
-            size: How many bytes of each file are returned at most.
-            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+            size: The largest number of bytes to return from each file.
+            life: Which start of the server wrote the text: 1 is the first start, 0 the last one.
 
         Returns:
-            Nothing of a file whose size at that start, or at the next one, is unknown.
+            The text. A file is left out if its size at that start or at the next start is unknown.
         """
         disk, logs = self._logs(node)
         starts = self._starts.get(self.played_by(node), {})
@@ -197,11 +198,11 @@ class Layout:
         return "\n".join(said)
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server that report an error, and its very last line.
+        """Return the last lines of a server's log that report an error, and the log's last line.
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
         """
         written = self.last_words(node, life=life).splitlines()
         lines = [line.strip() for line in written if line.strip()]
@@ -283,7 +284,7 @@ def _size(disk: Disk, path: str) -> int | None:
 
 
 def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
-    """Return the end of a file behind an offset, or of the whole file if it is now shorter."""
+    """Return the end of a file after an offset, or of the whole file if it is now shorter."""
     written = _size(disk, path)
     if since is None or written is None:
         return ""
@@ -291,7 +292,7 @@ def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
 
 
 def _part(disk: Disk, path: str, size: int, *, since: int | None, until: int | None) -> str:
-    """Return the end of a part of a file; empty if the file does not have the part any more."""
+    """Return the end of a part of a file; empty if the file no longer has this part."""
     written = _size(disk, path)
     if since is None or until is None or written is None or not since <= until <= written:
         return ""

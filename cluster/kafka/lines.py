@@ -1,4 +1,4 @@
-"""One connection to each node, which several threads share, one request at a time."""
+"""One connection to each node. Several threads share it and send one request at a time."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,7 +15,7 @@ ANSWER_TIMEOUT_S = 0.8
 
 
 class Lines:
-    """Connections to brokers and separate controllers; several threads may use it at once.
+    """Connections to brokers and separate controllers; several threads may use them at once.
 
     Args:
         endpoints: The nodes' addresses, by node.

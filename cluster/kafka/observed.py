@@ -17,7 +17,7 @@ class Observed(Protocol):
     endpoints: Mapping[str, Endpoint]
     """The addresses of brokers and separate controllers."""
     sees: frozenset[Sight]
-    """The kinds of data that can be observed of the nodes."""
+    """The kinds of data that can be observed on the nodes."""
 
     @property
     def zookeeper(self) -> str | None:

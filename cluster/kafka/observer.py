@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Observer:
-    """The observer threads: one per broker, per separate controller, and for ZooKeeper.
+    """The observer threads: one for each broker, for each separate controller and for ZooKeeper.
 
     Args:
         cluster: The cluster to observe.
@@ -94,8 +94,8 @@ class Observer:
         """Write the current state of every replica, all metadata and all leaders' answers.
 
         Rows of `replica_states` have the name in `snapshot`; `leadership` and `quorum_states` have
-        no such column. After the return no more rows are written under this name. Repeated calls
-        are allowed, but only one at a time.
+        no such column. When the method has returned, no more rows are written under this name.
+        Repeated calls are allowed, but only one at a time.
 
         Args:
             name: The snapshot's name.
@@ -129,7 +129,7 @@ class Observer:
         ]
 
     def failures(self) -> list[str]:
-        """Return why observer threads ended before `stop`, e.g. a full disk; usually empty."""
+        """Return the reasons why observer threads ended before `stop`, e.g. a full disk."""
         return [watch.failure for watch in self._watches.values() if watch.failure is not None]
 
     def latest(self) -> Summary:

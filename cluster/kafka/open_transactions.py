@@ -25,7 +25,7 @@ class _Coordinated:
     """The reports of the transaction coordinators about the transactions of some producers.
 
     Attributes:
-        told: The coordinator's node and its report, by producer id.
+        told: For each producer id, the coordinator's node and the coordinator's report.
         all_answered: Whether every broker answered. If so, a producer without a report has no
             coordinator.
     """
@@ -39,9 +39,10 @@ def open_transactions(
 ) -> dict[Place, list[str]]:
     """Return one sentence for each open transaction, by partition.
 
-    Leaders report open transactions, and coordinators report their state. A transaction that is
-    open in a partition but not at any coordinator is hanging: it will never end. Brokers before 2.8
-    cannot report open transactions. Brokers before 3.0 cannot report the coordinator's state.
+    Leaders report open transactions, and coordinators report the state of each transaction. A
+    transaction that is open in a partition but not at any coordinator is hanging: it will never
+    end. Brokers before 2.8 cannot report open transactions. Brokers before 3.0 cannot report the
+    coordinator's state.
 
     Args:
         lines: Connections to the brokers.

@@ -23,7 +23,7 @@ from results.record.clock import unix_s
 ANSWER_LIMIT_S = 10.0
 """The time limit in seconds of one request; with acks=all the broker waits for all replicas."""
 _OF_BROKER = 0.8
-"""The replicas' share of the time limit. The rest is for a broker's refusal to arrive in time."""
+"""The replicas' share of the time limit. In the rest, a broker's refusal can still arrive."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
 """The producer id and epoch of a record without idempotence."""
 _ALL_REPLICAS = i16(-1)

@@ -65,7 +65,7 @@ class Programs(Protocol):
         software: The files that a machine with its own file system needs.
         reads_all_at_start: Whether servers read all their logs when they start.
         one_process: Whether one process on the first node's machine runs all brokers.
-        sees: The kinds of data that can be observed of the servers.
+        sees: The kinds of data that can be observed on the servers.
     """
 
     @property
@@ -129,7 +129,7 @@ class KafkaPrograms:
 
     @property
     def sees(self) -> frozenset[Sight]:
-        """Everything can be observed of Kafka."""
+        """All kinds of data: Logquake can observe all of them on Kafka."""
         return frozenset(Sight)
 
     @property

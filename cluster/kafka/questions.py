@@ -64,7 +64,7 @@ def metadata(topics: Sequence[str] | None) -> MetadataRequest:
 
 
 def quorum() -> DescribeQuorumRequest:
-    """Ask for the controllers' quorum; a broker forwards this request to the quorum's leader."""
+    """Ask for the state of the controllers' quorum; a broker forwards this to the leader."""
     partition = QuorumPartition(partition_index=i32(0))
     topic = QuorumTopic(topic_name=METADATA_TOPIC, partitions=(partition,))
     return DescribeQuorumRequest(topics=(topic,))

@@ -35,7 +35,7 @@ class Moment:
     Attributes:
         asked_ns, observed_ns: The times before the request and after the answer.
         incarnation: How many times the broker was started.
-        snapshot: A snapshot's name, for which every row is written. None means only changes.
+        snapshot: The name of a snapshot, for which every row is written. None: only changed rows.
     """
 
     asked_ns: int
@@ -145,7 +145,7 @@ def replica_ends(answer: FetchResponse) -> dict[Place, ReplicaEnds]:
 
 
 def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | None:
-    """Return a node's state by the quorum leader's report, or None without a report."""
+    """Return a node's state as the quorum's leader reports it, or None without a report."""
     if answer.error_code is not ErrorCode.none or not answer.topics:
         return None
     state = answer.topics[0].partitions[0]

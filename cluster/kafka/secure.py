@@ -57,7 +57,7 @@ def dial_by(settings: Mapping[str, str]) -> Dial:
 
 
 def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the TLS context with certificates and their checks.
+    """Return the TLS context with certificates and the rules for checking them.
 
     Raises:
         UserError: A file cannot be read, or has the wrong content.

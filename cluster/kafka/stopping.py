@@ -19,8 +19,7 @@ BEGUN = b"] Beginning graceful shutdown ("
 _OVER = (b"raceful shutdown completed", b"raceful shutdown timed out", b"raceful shutdown failed")
 _ASKED_EACH_S = 0.2
 _GONE_FOR_S = 1.0
-"""How many seconds a quorum must be lost. Within this time, any voter that can end by
-itself ends."""
+"""How many seconds a quorum must be lost. A voter that can end by itself ends in this time."""
 _LOG = "logs/server.log"
 _CLOSED = f"{DATA}/{CLEAN_SHUTDOWN}"
 

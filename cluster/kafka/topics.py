@@ -92,6 +92,6 @@ def _led(admin: Maker, replicas: Mapping[Place, int]) -> bool:
         state and state.leader and len(state.isr) == replicas[place]
         for place, state in states.items()
     )
-    # ZooKeeper names a leader before this broker knows it. So each leader has to answer.
+    # ZooKeeper names a leader before the broker knows that it leads. So each leader has to answer.
     ends = admin.leader_ends(replicas, committed=False, timeout_s=0) if named else {}
     return ends.keys() >= replicas.keys()

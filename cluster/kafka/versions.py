@@ -11,7 +11,7 @@ from collections.abc import Mapping
 Numbers = tuple[int, ...]
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
-"""The id of a topic without an id, which exists only before 2.8 (KIP-516)."""
+"""The value for a missing topic id. Topics without an id exist only before 2.8 (KIP-516)."""
 
 _LOG4J1 = frozenset({"log4j:log4j", "org.slf4j:slf4j-log4j12"})
 """The artifacts of the abandoned log4j 1, which reload4j replaces. Kafka 0.11 depends on them."""

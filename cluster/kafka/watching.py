@@ -31,7 +31,7 @@ class Rounds(Protocol):
         """Send each request once; write the answers even if a later request fails.
 
         Args:
-            snapshot: A snapshot's name, for which every row is written. None means only changes.
+            snapshot: A snapshot's name, for which every row is written. None: only changed rows.
             write: The function that writes rows.
 
         Raises:
@@ -90,7 +90,7 @@ class Watch:
         return wish
 
     def withdraw(self, wish: Wish) -> None:
-        """Cancel a snapshot; from now on no row is written under its name."""
+        """Cancel a snapshot; from then on no row is written under its name."""
         with self._writing:
             wish.withdrawn = True
 

@@ -32,7 +32,7 @@ ABSURD_SIZE = 0x7FFF_FFFF
 
 
 class WireError(ClusterError):
-    """A broker did not answer in time or answered incorrectly; its connection is closed."""
+    """A broker did not answer in time or answered incorrectly; the connection is closed."""
 
 
 class Channel(Protocol):
@@ -112,7 +112,7 @@ class Connection:
         """Send an invalid request on a new connection, and wait until the broker closes it.
 
         Args:
-            timeout_s: The time limit in seconds, once for connecting and once for the end.
+            timeout_s: The time limit in seconds: for connecting, and again for the close.
 
         Returns:
             The connection's local port, which the broker writes to its log.

@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 2.0
 SESSION_TIMEOUT_S = 4.0
-"""ZooKeeper's session timeout for this client, in seconds. A short one detects a dead server."""
+"""ZooKeeper's session timeout for this client, in seconds. Short, to detect a dead server soon."""
 
 _silent = logging.getLogger(f"{__name__}.kazoo")
 _silent.setLevel(logging.CRITICAL)  # Our own errors report connection problems.

@@ -85,9 +85,9 @@ class ZooKeeperAdmin:
     def lists_itself(self, node: str) -> bool:
         """Return whether a broker answers, lists itself, and is newly registered since its start.
 
-        The broker's metadata come from the controller, which may list the broker from before its
-        restart. The registration in ZooKeeper is therefore checked too. The new registration must
-        differ from the registrations of earlier incarnations.
+        The broker's metadata come from the controller, which may still list the broker as it was
+        before the restart. The registration in ZooKeeper is therefore checked too. The new
+        registration must differ from the registrations of earlier incarnations.
         """
         incarnation = self._incarnation(node)
         try:
@@ -244,7 +244,7 @@ class ZooKeeperAdmin:
     def _order(
         self, path: str, partition: Mapping[str, object], is_taken: Callable[[], bool]
     ) -> None:
-        """Write a request for the controller, wait until it is accepted, or else withdraw it."""
+        """Write a request for the controller; withdraw it if the controller does not accept it."""
         data = json.dumps({"version": 1, "partitions": [partition]}).encode()
         try:
             wait_until(
@@ -266,7 +266,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Send a request to the controller's broker; retry while there is none or it changes."""
+        """Send a request to the controller's broker; retry while no broker accepts it."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:

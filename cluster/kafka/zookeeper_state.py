@@ -20,7 +20,7 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTruth:
-    """The stored state of a partition, last written by the controller or, for the ISR, the leader.
+    """The stored state of a partition. The controller writes it; the leader updates the ISR.
 
     Attributes:
         leader: The leader's broker id; -1 if there is none.

@@ -1,9 +1,10 @@
 """Protocols for what machines and clusters can do.
 
-An ability that not every kind of hosts has is its own protocol, such as `CanPartition`. The nemesis
-checks for an ability with `isinstance`, so no class must pretend to have it. Each subject has its
-own module: `machines`, the `resources` that they give, `links` between them, `brokers`, the files
-of their `logs`, and `errors`. Other packages import the names from here.
+Each ability that some kinds of hosts lack is a separate protocol, such as `CanPartition`. The
+nemesis checks for an ability with `isinstance`, so a class implements only the abilities that it
+has. Each subject has its own module: `machines`, `resources` of machines, `links` between machines,
+`brokers`, `by_hand` (single requests), `logs` of brokers, and `errors`. Other packages import the
+names from here.
 """
 
 from cluster.protocol.brokers import (

@@ -63,7 +63,7 @@ class Ended:
 
     Attributes:
         node: The node of the process.
-        incarnation: The number of its start on that node.
+        incarnation: The number of the process's start on that node; the first start is 1.
         code: Its exit code, or minus the signal that ended it; None if its end was not observed.
         stopped: Whether the process has not ended, but is stopped (SIGSTOP).
         told: Whether Logquake asked the process to stop (SIGTERM), and it ended with an error code.
@@ -146,7 +146,7 @@ class HasControllers(Protocol):
 
 @runtime_checkable
 class HasKeeper(Protocol):
-    """Clusters in which a separate process may keep the metadata. It is treated like a node."""
+    """Clusters in which a separate process may keep the metadata, and is treated like a node."""
 
     keeper: str | None
     """The name of that process; None if there is none."""
@@ -269,11 +269,11 @@ class TellsLastWords(Protocol):
     """Clusters that keep the output of their servers."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server that report an error, and its very last line.
+        """Return the last lines of a server's log that report an error, and the log's last line.
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
         """
 
 

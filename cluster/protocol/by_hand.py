@@ -1,4 +1,4 @@
-"""Create, delete and examine topics by single requests to single brokers, without retries.
+"""Create, delete and examine topics with single requests to single brokers, without retries.
 
 Some of the brokers may be down.
 """
@@ -44,14 +44,14 @@ class TopicsByHand(Protocol):
         """Create a topic and return its id, without waiting for its replicas.
 
         Args:
-            name: The topic's name. No topic has it now.
+            name: The topic's name; no topic of this name may exist.
             assignment: The nodes of each partition's replicas.
             configs: The topic's settings.
             known: The ids of earlier topics with this name.
         """
 
     def delete(self, name: str) -> None:
-        """Send one request to delete a topic to one broker.
+        """Ask one broker once to delete a topic.
 
         Raises:
             ClusterError: The request is refused or not answered. The topic may still be deleted

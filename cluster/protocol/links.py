@@ -28,7 +28,7 @@ class CanPartition(Protocol):
         """Return the number of packets that each link of a cut has dropped (nft counters)."""
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send a datagram over each directed link; return for each whether it arrived."""
+        """Send a datagram over each directed link; return, for each link, whether it arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Quality:
         delay_ms, jitter_ms: Each packet is delayed by `delay_ms`, plus or minus up to `jitter_ms`.
         loss, duplicate, reorder: Shares of packets, from 0 to 1, that are lost, sent twice, or held
             back until a later packet has passed.
-        rate_kbit: The most kilobits per second; 0: no limit.
+        rate_kbit: The maximum rate in kilobits per second; 0: no limit.
         stall_ms, open_ms: All packets wait for `stall_ms` and then leave in order. For `open_ms`
             packets pass at once. Then the next stall begins. 0: no stalls.
         stall_share: The share of connections, and of datagram flows, that stall in both directions.
@@ -107,7 +107,7 @@ class ShapeEnd:
     Attributes:
         gone: Whether the shaper on this node had already ended.
         killed: Whether the shaper was killed after a timeout, and lost the packets that it held.
-        dropped: Number of packets that found no room while a link stalled.
+        dropped: Number of packets that were dropped because too many packets waited in a stall.
     """
 
     gone: bool = False
@@ -133,7 +133,7 @@ class CanShape(Protocol):
         """
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo the shape with this id; return by node how the shape ended. Idempotent."""
+        """Undo the shape with this id; return, for each node, how the shape ended. Idempotent."""
 
     def shape_ids(self) -> list[str]:
         """Return the ids of the shapes in force, oldest first."""
@@ -149,14 +149,14 @@ class CanShape(Protocol):
     ) -> Mapping[Link, Measured]:
         """Send a series of datagrams of `size` bytes over each link; the receiver answers each.
 
-        `burst` of them are sent at once, so that no other packet comes between.
+        `burst` datagrams are sent at once, so that no other packet comes between them.
         """
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> Volley:
         """Send datagrams over each link at once, without waiting; the receiver answers each.
 
         The datagrams leave in turn from `flows` ports, at most `MOST_FLOWS`, because the effect of
-        a shape may depend on the port. Raise `ClusterError` if there are too many.
+        a shape may depend on the port. Raise `ClusterError` if `flows` is larger.
         """
 
 
@@ -169,8 +169,8 @@ class Connection:
     """A TCP connection between two machines.
 
     Attributes:
-        client, client_port: The machine that opened it, and its port there.
-        server, server_port: The machine that listens, and its port.
+        client, client_port: The machine that opened the connection, and the local port there.
+        server, server_port: The machine that listens, and the port at which it listens.
     """
 
     client: str
@@ -194,8 +194,8 @@ class Socket:
 
     Attributes:
         inode: The number of the socket. A later socket with the same ports has another inode.
-        unacknowledged: Number of bytes that the other end has not acknowledged. In virtual time: of
-            messages.
+        unacknowledged: Number of bytes that the other end has not acknowledged. In virtual time,
+            the number of messages.
         again: How often these bytes were sent again since the last acknowledgement.
     """
 
@@ -206,14 +206,14 @@ class Socket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Both ends of a connection. An end is None if it does not have the connection established."""
+    """Both ends of a connection. An end is None if the connection is not established there."""
 
     client: Socket | None
     server: Socket | None
 
     @property
     def is_whole(self) -> bool:
-        """Whether both ends have the connection established."""
+        """Whether the connection is established at both ends."""
         return self.client is not None and self.server is not None
 
 
@@ -222,7 +222,7 @@ class HasConnections(Protocol):
     """Hosts that can list the TCP connections over their links, and reset or block some."""
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the TCP connections over links that are established at either end."""
+        """Return the TCP connections over links that at least one end has established."""
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
         """Reset connections with an RST at both ends; return those that still existed.
@@ -231,7 +231,7 @@ class HasConnections(Protocol):
         """
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections in both directions, and of no other connection.
+        """Drop all packets of these connections in both directions, and no other packets.
 
         A later call with the same id adds connections to the block.
         """
@@ -240,7 +240,7 @@ class HasConnections(Protocol):
         """Undo the block with this id. Idempotent."""
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return the number of packets of each connection that a block has dropped so far."""
+        """Return, for each connection of a block, the number of packets dropped so far."""
 
     def block_ids(self) -> list[str]:
         """Return the ids of the blocks in force, oldest first."""

@@ -1,4 +1,4 @@
-"""Access to replicas' files, for faults that change them while their broker is down.
+"""Access to replicas' files, for faults that change the files while a broker is down.
 
 The files are in Kafka's format. A segment contains record batches with checksums, and its name is
 its first offset.
@@ -24,7 +24,7 @@ class Batch(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """The offset after the batch's last."""
+        """The offset after the batch's last offset."""
 
     @property
     def magic(self) -> int:
@@ -32,7 +32,7 @@ class Batch(Protocol):
 
     @property
     def control(self) -> bool:
-        """Whether a broker wrote the batch, not a client."""
+        """Whether a broker, not a client, wrote the batch."""
 
     @property
     def body(self) -> Sized:
@@ -83,7 +83,7 @@ class KnowsReplicas(Protocol):
         """Yield the partitions that have a log on a disk, sorted, without the metadata log."""
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
-        """Return the files in all partitions' folders on a disk, without the metadata log's."""
+        """Return the files in all partition folders on a disk, except the metadata log's files."""
 
     def segments(self, disk: Disk, folder: PurePosixPath) -> list[PurePosixPath]:
         """Return the segments of a log, oldest first."""
@@ -96,7 +96,7 @@ class KnowsFlushes(Protocol):
     """Reads which parts of a node's logs were flushed to disk."""
 
     def recovery_points(self, disk: Disk) -> Mapping[tuple[str, int], int]:
-        """Return for each log the offset up to which it was flushed.
+        """Return, for each log, the offset up to which the log was flushed.
 
         Raises:
             ClusterError: The checkpoint cannot be read.
@@ -128,7 +128,7 @@ class Logs(KnowsReplicas, KnowsFlushes, KnowsVotes, Protocol):
 
 @runtime_checkable
 class HasLogs(Protocol):
-    """Clusters with node files in Kafka's format, which can be read.
+    """Clusters whose node files have Kafka's format and can be read.
 
     Attributes:
         logs: Reads the files.

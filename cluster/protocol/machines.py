@@ -13,10 +13,10 @@ class ProcessId:
     """A process's identity, which differs from that of a later process with the same pid.
 
     Attributes:
-        pid: Its pid on its machine. It leads a process group of its own.
-        start_ticks: Its start time: field 22 of `/proc/PID/stat`, or microseconds where there is no
+        pid: The pid on the process's machine. The process leads its own process group.
+        start_ticks: The start time: field 22 of `/proc/PID/stat`, or microseconds where there is no
             `/proc`.
-        machine: The node whose pids these are; an empty string for the machine of the harness.
+        machine: The node where the pid is valid; an empty string for the harness's machine.
     """
 
     pid: int
@@ -45,7 +45,7 @@ class Hosts(Protocol):
     kind: str
 
     def up(self) -> None:
-        """Create the machines; raise `UserError` if this machine cannot."""
+        """Create the machines; raise `UserError` if this machine cannot create them."""
 
     def address(self, node: str) -> str:
         """Return the address at which the other nodes and the clients reach a node."""
@@ -73,7 +73,7 @@ class Hosts(Protocol):
 
 
 class Disk(Protocol):
-    """The files of one node's folder. Paths are relative to it; failures raise `OSError`."""
+    """The files of one node's folder. Paths start at this folder; failures raise `OSError`."""
 
     def files(self, pattern: str = "**/*") -> list[PurePosixPath]:
         """Return the paths of files that match a `Path.glob` pattern, without folders, sorted."""
@@ -152,7 +152,7 @@ class Ability(StrEnum):
     PAUSE = "pause"
     """Pause and resume a broker (`CanPause`)."""
     APART = "apart"
-    """Take one broker down while others live, because each broker is its own process."""
+    """Take one broker down while others keep running, because each broker is its own process."""
     FILES = "files"
     """Read and change a broker's logs while it is down (`HasLogs`)."""
     QUORUM = "quorum"
@@ -181,8 +181,8 @@ class CanAudit(Protocol):
     def traces(self) -> Mapping[str, str]:
         """Return the traces that exist now: `{"n1: nft table logquake": "2 chains"}`.
 
-        The harness asks before `up` and after `down`. A difference means that something was left
-        behind.
+        The harness calls this before `up` and after `down`. A difference means that something was
+        left behind.
         """
 
 
@@ -219,7 +219,7 @@ class CanSlowDisk(Protocol):
     """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Let each flush on a node's disk take between half of and the full `flush_s` seconds.
+        """Delay each flush on a node's disk by `flush_s` seconds, or by no less than half of that.
 
         On real disks, each read and write takes as long, too.
         """
@@ -284,10 +284,10 @@ class CanFaultDisk(Protocol):
         """
 
     def disk_counts(self, node: str) -> Mapping[str, int]:
-        """Return how often the fault affected a request since its begin: `{"refused write": 3}`."""
+        """Return how often the fault affected a request since it began: `{"refused write": 3}`."""
 
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
-        """Return for each segment how many bytes were on disk since flushes began to be lost.
+        """Return, for each segment, how many bytes were on disk when the loss of flushes began.
 
         Bytes that were truncated and written again since then do not count. Segments are named by
         their present names.
@@ -308,8 +308,8 @@ class PowerCut:
     """The effect of a power loss on one file.
 
     Attributes:
-        flushed: How many of its first bytes were flushed.
-        kept: How many bytes it has now. Some of these bytes may not have been flushed.
+        flushed: How many of the file's first bytes were flushed.
+        kept: How many bytes the file has now. Some of these bytes may not have been flushed.
         lost: How many bytes were lost.
     """
 

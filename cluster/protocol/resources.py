@@ -31,11 +31,11 @@ class Processor:
 
     Attributes:
         process: The server's process.
-        share: The most processor time that it may use, as a share of one core; None if unlimited.
+        share: The largest share of one core that the server may use; None if unlimited.
         throttled: The number of periods in which the server had to wait because its share was used
             up.
-        throttled_s: The seconds that all its threads waited.
-        used_s: The processor seconds that it has used.
+        throttled_s: The total seconds that the server's threads waited because of that.
+        used_s: The processor seconds that the server has used.
     """
 
     process: ProcessId
@@ -51,10 +51,10 @@ class Memory:
 
     Attributes:
         limit_bytes: The limit; None if there is none.
-        used_bytes: Its memory, with the files that the kernel caches for it.
+        used_bytes: The server's memory, including the files that the kernel caches for the server.
         cached_bytes: The cached files, which the kernel can drop.
-        hits: How often it hit its limit.
-        kills: How often the kernel killed it because of the limit.
+        hits: How often the server hit the limit.
+        kills: How often the kernel killed the server because of the limit.
     """
 
     limit_bytes: int | None
@@ -68,7 +68,7 @@ class Memory:
 class CanLimitResources(Protocol):
     """Hosts that can limit a server's processor time, memory and file handles.
 
-    To limit processor time or memory, the server must have been started with `Command.limited`.
+    Processor time and memory can be limited only if the server was started with `Command.limited`.
     """
 
     def handles(self, process: ProcessId) -> Handles:
@@ -102,5 +102,5 @@ class CanLimitResources(Protocol):
         """Limit the memory of a node's server; None removes the limit. Idempotent.
 
         Raises:
-            ClusterError: The server uses more, and the kernel cannot reclaim it.
+            ClusterError: The server uses more memory, and the kernel cannot reclaim enough.
         """

@@ -6,13 +6,13 @@ Drivers guarantee:
 
 - The effects of one event are executed in order. Effects after a `Flush` wait until the flush is
   done. If a disk effect fails, the remaining effects are dropped and `DiskFailed` follows.
-- Requests between two machines use a connection between two incarnations. Each request gets one
-  `Answered`; its answer is None if the connection broke. A request on a broken connection is never
-  answered on another one.
-- After a start a machine knows only the content of its files (the `Recovered` states).
+- A connection between two machines belongs to one incarnation of each machine. Each request leads
+  to one `Answered`, whose message is None if the connection broke. The response to a request never
+  arrives over another connection.
+- A machine that starts knows only the content of its files (the `Recovered` states).
 
-Events and effects are structs, not dataclasses. Frozen structs are created in a third of the time.
-This matters because most of them live for microseconds.
+Events and effects are structs, not dataclasses, because a frozen struct is created in a third of
+the time. This matters because most of them exist only for microseconds.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Nanoseconds = int
 
 
 class Asker(Struct, frozen=True, kw_only=True, gc=False):
-    """The destination of an answer. Drivers create it, and a machine passes it back unchanged.
+    """The destination of a response. Drivers create it, and a machine passes it back unchanged.
 
     Attributes:
         who: The id of the asking node; -1 for a client.
@@ -45,7 +45,7 @@ class Arrived(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Answered(Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a `Request`; None if the connection broke or the request timed out."""
+    """The response to a `Request`; None if the connection broke or the request timed out."""
 
     request: int
     message: object | None
@@ -58,7 +58,7 @@ class Fired(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Hung(Struct, frozen=True, kw_only=True, gc=False):
-    """A connection for incoming requests is closed; its waiting requests need no answer."""
+    """A connection for incoming requests is closed; its waiting requests need no response."""
 
     connection: int
 
@@ -71,14 +71,14 @@ class DiskFailed(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StopAsked(Struct, frozen=True, kw_only=True, gc=False):
-    """A request that the node end cleanly: it hands over its leaderships and then returns `End`."""
+    """A request to end cleanly: the node hands over its leaderships and then returns `End`."""
 
 
 Event = Arrived | Answered | Fired | Hung | DiskFailed | StopAsked
 
 
 class Request(Struct, frozen=True, kw_only=True, gc=False):
-    """Ask another node. The machine chooses `number`, which comes back in `Answered`."""
+    """Send a request to another node. The machine chooses `number`; `Answered` repeats it."""
 
     number: int
     to: int
@@ -94,7 +94,7 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
-    """Set a timer, which leads to one `Fired`; it replaces an earlier timer of this name.
+    """Set a timer, which leads to one `Fired`. An earlier timer with this name is replaced.
 
     The driver chooses the time at random between both limits.
     """
@@ -138,7 +138,7 @@ class Truncate(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DropLog(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove a log's folder: its topic was deleted, or the replica is no longer here."""
+    """Remove a log's folder, because its topic was deleted or the replica moved away."""
 
     folder: str
 

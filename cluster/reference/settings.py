@@ -1,7 +1,7 @@
 """The settings of a node from `server.properties`, and the settings of a topic.
 
 The names are Kafka's, with underscores. Times are in milliseconds, as in Kafka. Unknown keys are
-kept, so that each file that a real broker accepts is accepted here.
+kept. So every file that a real broker accepts is also accepted here.
 """
 
 import re
@@ -66,7 +66,7 @@ class TopicSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A node's settings. `others` has the file's keys that have no field here."""
+    """A node's settings. `others` contains the keys of the file that have no field here."""
 
     node_id: int = -1
     broker_id: int = -1
@@ -126,7 +126,7 @@ class Settings:
             overrides: The topic's own settings, by Kafka's names (`min.insync.replicas`).
 
         Raises:
-            SettingsError: A value is invalid, or a key has not Kafka's form.
+            SettingsError: A value is invalid, or a key does not have the form of Kafka's keys.
         """
         for key in overrides or ():
             if not _TOPIC_KEY.fullmatch(key):
@@ -169,7 +169,7 @@ def _key(name: str) -> str:
 
 
 def _taken(of: type[Settings] | type[TopicSettings], pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields named by some keys, each value converted to its field's type."""
+    """Return the value of each known key by its field's name, converted to the field's type."""
     types = {_key(each.name): (each.name, each.type) for each in fields(of)}
     return {
         types[key][0]: _value(types[key][0], value.strip(), types[key][1])
@@ -212,7 +212,7 @@ def _number(name: str, text: str) -> int:
 
 
 def _bugs(text: str) -> tuple[Bug, ...]:
-    """Read a list of bugs, written as Kafka writes lists."""
+    """Read a list of bugs, which are separated by commas, as in Kafka's lists."""
     return tuple(Bug(each.strip()) for each in text.split(",") if each.strip())
 
 

@@ -4,9 +4,9 @@ The jars show the kind of a folder. A distribution has all jars in `libs/`. In a
 puts each module's jars into `MODULE/build/libs/`. All jars that the server needs, with those of
 other modules, are in `core/build/dependant-libs-SCALA/`. `bin/kafka-run-class.sh` runs these.
 
-A module's own jar comes before the copy in that folder, because `./gradlew :storage:jar` builds
-only the module's own. Jars of unneeded modules are left out, such as the benchmarks' jar, which
-contains copies of all classes.
+A module's own jar comes before the copy in that folder, because `./gradlew :storage:jar` rebuilds
+the module's own jar, not the copy. Jars of unneeded modules are left out, such as the benchmarks'
+jar, which contains copies of all classes.
 
 `kafka/kafka-version.properties` in `kafka-clients` has the version and the commit.
 """
@@ -64,7 +64,7 @@ def build_in(folder: Path) -> Build:
     """Return the Kafka in a folder.
 
     Raises:
-        UserError: There is none, it is incomplete, or there are several.
+        UserError: The folder has no Kafka, an incomplete Kafka, or more than one.
     """
     folder = folder.absolute()
     if ":" in str(folder):
@@ -121,7 +121,7 @@ def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
     """Return jars, or folders of classes, that come before those of a release on the class path.
 
     Raises:
-        UserError: One does not exist, is not a jar, or contains no class.
+        UserError: A path does not exist, is not a jar, or contains no class.
     """
     found = tuple(Path(jar).expanduser().absolute() for jar in jars)
     for jar in found:
@@ -162,7 +162,7 @@ def version_of(clients: Path) -> Mapping[str, str]:
 
 
 def hashes_of(jars: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of jars by name; for a folder of classes, of each file in it."""
+    """Return the SHA-256 of each jar, and of each file in a folder of classes, by name."""
     found: dict[str, str] = {}
     for jar in jars:
         for file in [jar] if jar.is_file() else sorted(jar.rglob("*")):
@@ -189,7 +189,7 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _elsewhere(folder: Path) -> str:
-    """Return why there is no Kafka in a folder, and where one is nearby, if there is one."""
+    """Return why a folder is not a Kafka folder, and the path of a Kafka nearby, if any."""
     near = [folder.parent, folder.parent.parent, folder.parent.parent.parent]
     with suppress(OSError):
         near += sorted(each for each in folder.iterdir() if each.is_dir())
@@ -240,7 +240,7 @@ def _of_tree(folder: Path) -> list[Path]:
 
 
 def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -> Path:
-    """Return the clients' jar of a build tree; of several, the one with the tree's version."""
+    """Return the clients' jar of a build tree; among several, the jar with the tree's version."""
     if not clients:
         raise UserError(
             f"{folder} is a Kafka source tree that was not built; type in that folder: {_BUILD}"
@@ -273,7 +273,7 @@ def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) 
 
 
 def _scala_of(server: Path) -> str:
-    """Return the Scala version 2.13 of `kafka_2.13-4.3.1.jar`."""
+    """Return the Scala version of a server jar, such as 2.13 for `kafka_2.13-4.3.1.jar`."""
     return server.name.removeprefix("kafka_").partition("-")[0]
 
 

@@ -12,13 +12,13 @@ from cluster.protocol import UserError
 from cluster.systems.system import Say
 
 _NEEDED = ("kafka-clients-", "lz4-java-", "snappy-java-", "zstd-jni-", "slf4j-api-")
-"""Prefixes of the jars that a client needs. Without a backend for slf4j it logs nothing."""
+"""Prefixes of the jars that a client needs. Without a backend for slf4j, a client logs nothing."""
 _ECJ = "org/eclipse/jdt/ecj/3.36.0/ecj-3.36.0.jar"
 _ECJ_SHA256 = "a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0"
 
 
 def client_jars(version: str, say: Say) -> tuple[Path, ...]:
-    """Return the jars of a version of Kafka's client, verified, from the cache or downloaded.
+    """Return the verified jars of a version of Kafka's client, from the cache or a download.
 
     These are the jars of the whole release, which the cache also keeps for brokers.
 
@@ -44,7 +44,7 @@ def compiler_jar(say: Say) -> Path:
         say: Gets a message before a download.
 
     Raises:
-        UserError: It is neither in the cache nor downloadable, or its hash is wrong.
+        UserError: The jar is not in the cache and cannot be downloaded, or its hash is wrong.
     """
     file = cache_folder() / "maven" / _ECJ
     if _is_whole(file):

@@ -75,7 +75,7 @@ class CommandPrograms:
             self._prepare(seat)
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
-        """Return the command line that starts a broker; it may be in any language."""
+        """Return the command line that starts a broker, which may be written in any language."""
         del java
         return self._filled(self.file.argv, seat)
 
@@ -273,7 +273,7 @@ class CommandSystem:
 
 
 def _cannot(file: CommandFile, plan: Plan) -> dict[str, str]:
-    """Return the abilities that the system lacks by its file's content, each with a reason."""
+    """Return the abilities that the system lacks according to its file, each with a reason."""
     together = file.one_process and len(broker_names(plan)) > 1
     gone = "acknowledged records do not survive that, according to its file (survives_kill)"
     found = {

@@ -50,10 +50,13 @@ class CommandFile(BaseModel):
         argv: The command that starts a broker. A program without a slash is searched in `PATH`. A
             relative path begins at the file's folder. In the paths of programs, of `prepare` and of
             `software`, only `{here}` may be used.
-        prepare: A command that is run once before, for each node, in its folder on this machine.
+        prepare: A command that runs once for each node before its broker starts. It runs in the
+            node's folder on this machine.
         environment: Additional environment variables of the brokers.
-        files: Files written before for each node: the text by path in the node's folder.
-        software: Files to copy to machines that do not share ours, named as in `argv`.
+        files: Files to write for each node before its broker starts. Each text has its path in the
+            node's folder as key.
+        software: Files to copy to machines that do not see this machine's files, named as in
+            `argv`.
         install: The command that installs the program if it is missing.
         first_id: The first broker's id; the other ids follow it.
         brokers: The number of brokers; None: as in the plan.
@@ -61,7 +64,7 @@ class CommandFile(BaseModel):
         survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If not, no
             broker is killed or stopped, because that would prove nothing.
         sees: The supported observations, besides those of clients.
-        cannot: Reasons against some faults, by the name of the needed ability.
+        cannot: For each missing ability, the reason why faults that need it are impossible.
         lacks: Parts of the protocol that the brokers lack.
         notes: Further sentences for each verdict.
     """

@@ -62,7 +62,7 @@ class KafkaSystem:
         jars = tuple(str(jar) for jar in jars_named(named.jars))
         system = replace(named, path=str(path or ""), jars=jars).text
         values = self.plan.model_dump(mode="json", exclude_none=True) | {"system": system}
-        values.pop("version", None)  # The values at the time when the plan was made.
+        values.pop("version", None)  # The version of the jars when the plan was made.
         if path is not None:
             build = build_in(path)
             values["version"] = build.version
@@ -133,7 +133,7 @@ def distribution_of(plan: Plan, say: Say) -> Distribution:
     """Return the Kafka that a plan names.
 
     Raises:
-        UserError: It is missing.
+        UserError: This Kafka is missing.
     """
     named = plan.named
     if not named.path:

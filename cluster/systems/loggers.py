@@ -1,7 +1,7 @@
 """Add a logging library to a build tree that lacks one; without it brokers would log nothing.
 
 Kafka's modules need slf4j. Only Kafka's distribution or tools bring the backend of slf4j. Since 4.0
-the backend is log4j2 (KIP-653), before it was reload4j.
+the backend is log4j2 (KIP-653). Before 4.0 it was reload4j.
 """
 
 import re
@@ -28,7 +28,8 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
         say: Gets short messages about the progress.
 
     Raises:
-        UserError: Neither the build nor the cache has one, and it cannot be downloaded.
+        UserError: Neither the build nor the cache has a logging library, and none can be
+            downloaded.
     """
     if any(jar.name.startswith(_BINDINGS) for jar in build.classpath):
         return build.classpath
@@ -60,5 +61,5 @@ def logs_by_log4j2(build: Build) -> bool:
 
 
 def _artifact(jar: Path) -> str:
-    """Return `slf4j-api` for `slf4j-api-1.7.36.jar`."""
+    """Return a jar's artifact, such as `slf4j-api` for `slf4j-api-1.7.36.jar`."""
     return re.sub(r"-\d.*", "", jar.name)

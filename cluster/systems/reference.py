@@ -30,7 +30,7 @@ class ReferenceSystem:
     plan: Plan
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan has other hosts, `keep` is set, or it has unknown bugs or settings."""
+        """Raise if `keep` is set, or if the plan has unsupported hosts, bugs or settings."""
         kind, bug = self.plan.hosts.partition(":")[0], self.plan.bug
         if kind in {HostKind.DOCKER, HostKind.SSH}:
             raise UserError(
@@ -63,11 +63,11 @@ class ReferenceSystem:
         return Told()
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Return whether nodes cut their own links: on process hosts, which cannot do it."""
+        """Return whether nodes cut their own links, i.e. whether these are process hosts."""
         return hosts == HostKind.PROCESS
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
-        """Return processes that cut their own links; None on other hosts."""
+        """Return process hosts whose nodes cut their own links; None for other kinds of hosts."""
         if not self.cuts_by_itself(self.plan.hosts):
             return None
         return CuttingHosts(machines(self.plan), paths.processes)

@@ -45,7 +45,7 @@ class Observer(Protocol):
         """Record every replica's present state under a name; return the nodes that answered."""
 
     def failures(self) -> list[str]:
-        """Return why observers ended before `stop`, in sentences."""
+        """Return, as sentences, the reasons why observers ended before `stop`."""
 
     def latest(self) -> Summary:
         """Return the known state of the cluster, from the brokers' last answers."""
@@ -67,7 +67,7 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """Start all nodes; return when each of them is registered and answers."""
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """Stop all nodes for this run; return for each whether it ended by itself."""
+        """Stop all nodes for this run; return, for each node, whether it ended by itself."""
 
     def close(self) -> None:
         """Close the harness's connections; processes stay unchanged. Idempotent."""
@@ -85,17 +85,17 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """Return whether a node's broker runs and is not paused, according to its process."""
 
     def ended(self) -> Sequence[Ended]:
-        """Return the processes that ended or stopped, though the run did not do that."""
+        """Return the processes that ended or stopped although the run did not end or stop them."""
 
     def lives(self) -> int:
         """Return the number of servers started so far; each start counts."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server that report an error, and its very last line.
+        """Return the last lines of a server's log that report an error, and the log's last line.
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote them: 1 is the first start, 0 the last one.
+            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
         """
 
     def stacks(self) -> dict[str, str]:
@@ -120,18 +120,18 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
     def create_topic(
         self, name: str, *, assignment: Mapping[int, Sequence[str]], configs: Mapping[str, str]
     ) -> CreatedTopic:
-        """Create a topic with an assignment of replicas, and wait for them."""
+        """Create a topic with an assignment of replicas, and wait until the topic is ready."""
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for the log's end, until all answered or time is over."""
+        """Ask each partition's leader for the log's end, until all answered or the time is over."""
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return the open transactions by partition, one sentence each, from the leaders."""
+        """Return, by partition, one sentence for each open transaction that the leaders report."""
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:
-        """Return by partition how many records a share group has not finished, if this is known."""
+        """Return, by partition, how many records a share group has not finished, if known."""
 
 
 class System(Protocol):
@@ -177,7 +177,7 @@ class System(Protocol):
         """Return the system's entries for `environment.json`; call `prepare` before."""
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Return whether the system's nodes cut links themselves, on hosts that cannot do it."""
+        """Return whether the system's nodes cut links themselves, because these hosts cannot."""
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
         """Return the system's own machines; None to use the plan's kind of hosts."""

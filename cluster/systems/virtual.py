@@ -25,7 +25,7 @@ def virtual_cluster(plan: Plan, hosts: Hosts, paths: RunPaths, random: Random) -
 
 
 class _VirtualPrograms(ReferencePrograms):
-    """The reference cluster's programs with ids from a seed instead of random ones.
+    """The reference cluster's programs with ids from a seed instead of random ids.
 
     Args:
         random: Gives the bytes of ids.

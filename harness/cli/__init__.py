@@ -59,7 +59,7 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit; SIGTERM ends it as Ctrl-C does, and so does SIGHUP."""
+    """Run the command line and exit; SIGTERM and SIGHUP end it as Ctrl-C does."""
     if COMPLETE in os.environ:
         sys.exit(complete(os.environ[COMPLETE]))
     from harness.interrupt import SIGNALS  # noqa: PLC0415 - completion does without

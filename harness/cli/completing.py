@@ -31,7 +31,7 @@ from results.store import DEFAULT_STORE, LATEST, Store
 SPEC = Path(__file__).with_name("commands.json")
 """The data for completion. The command `python -m harness.cli.spec` writes this file."""
 COMPLETE = "_LOGQUAKE_COMPLETE"
-"""The environment variable by which a shell asks for completions."""
+"""The environment variable with which a shell asks for completions."""
 _MOST_RUNS = 200
 """The most runs that are offered, the newest first. A terminal shows fewer."""
 _SPLITS_WORDS = ":="
@@ -52,7 +52,7 @@ class _Bash(BashComplete):
         return _words_of_line()
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return the text by which bash replaces the last piece of the word at the cursor."""
+        """Return the text that replaces the last piece of the word at the cursor in bash."""
         _, word = self.get_completion_args()
         kept = max(word.rfind(sign) for sign in _SPLITS_WORDS) + 1
         value = str(item.value)
@@ -137,7 +137,7 @@ def _offers(
 ) -> Iterator[CompletionItem[str]]:
     kinds = told["completes"]
     files = [kind for kind in kinds if kind in {"file", "dir"}]
-    for kind in files:  # First: bash forgets what came before them.
+    for kind in files:  # First, because bash drops the completions before them.
         yield CompletionItem(word, type=kind)
     found = list(_matching(dict.fromkeys(told.get("choices", ()), ""), word))
     for kind in kinds:

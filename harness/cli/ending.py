@@ -1,7 +1,7 @@
 """Print the end of a command that judged a run: the verdict's sentence, or the next commands.
 
-With `--quiet`, only the verdict's sentence is printed. Otherwise, suggestions follow for the next
-command to type.
+With `--quiet`, only the verdict's sentence is printed. Otherwise, the next commands to type are
+suggested.
 """
 
 from rich.console import Console

@@ -1,4 +1,4 @@
-"""The exit codes of commands, which each command declares: the reference lists them."""
+"""The exit codes of commands. Each command declares its codes; the reference lists them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ Exit = tuple[int | str, str]
 DONE: Exit = (VALID, "The command did what you asked for.")
 INTERRUPTED: Exit = (UNKNOWN, "Ctrl-C ended the command.")
 OF_A_VERDICT: tuple[Exit, ...] = (
-    (VALID, "The verdict is `valid`; of several runs, each one is."),
-    (INVALID, "The verdict is `invalid`; of several runs, the worst one is."),
+    (VALID, "The verdict is `valid`. With several runs, all verdicts are."),
+    (INVALID, "The verdict is `invalid`. With several runs, the worst verdict is."),
     (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was one."),
 )
 _OF_ALL: tuple[Exit, ...] = (

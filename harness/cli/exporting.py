@@ -65,8 +65,8 @@ _ENDINGS: Mapping[Form, str] = {
     type=click.Path(path_type=Path),
     default=None,
     help=(
-        "The output file (csv: folder), instead of one in the current folder. A name with .gz"
-        " compresses it."
+        "The output file (csv: folder), instead of one in the current folder. If its name ends"
+        " with .gz, the file is compressed."
     ),
 )
 @click.option(

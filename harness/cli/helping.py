@@ -82,7 +82,10 @@ def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
 
 
 def _added(line: bytes, settings: Path) -> bool:
-    """Add a line to a file of any encoding, which may lack its last newline; False: it is there."""
+    """Add a line to a settings file; return False if the file already has the line.
+
+    The file may have any encoding, and its last newline may be missing.
+    """
     there = settings.read_bytes() if settings.exists() else b""
     if line in there.splitlines():
         return False

@@ -155,7 +155,7 @@ def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iter
 
 
 def _shown(found: Suite) -> int:
-    """Print the values from which a hunt's runs choose on this machine; return the exit code."""
+    """Print the values from which a hunt chooses on this machine; return the exit code."""
     assert found.hunt is not None
     refuse_unplayable(found)
     said = {

@@ -25,7 +25,10 @@ _TYPES = {
 
 
 def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield a model and those of its tables, each with its name in the file; empty: the top."""
+    """Yield a model and the models of its tables, each with the table's name in the file.
+
+    The top model has an empty name.
+    """
     yield "", top
     for key, info in top.model_fields.items():
         for each in _models_in(info.annotation):
@@ -55,7 +58,7 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
 
 
 def options_of_run() -> Mapping[str, click.Option]:
-    """Return the options of `logquake run`, by the key of a plan that each sets."""
+    """Return, for each key of a plan, the option of `logquake run` that sets it."""
     run = logquake.get_command(click.Context(logquake), "run")
     assert run is not None
     return {str(each.name): each for each in run.params if isinstance(each, click.Option)}
@@ -73,7 +76,10 @@ def takes(info: FieldInfo) -> str:
 
 
 def default(info: FieldInfo) -> str | None:
-    """Return the value of a key that is left out, as TOML; empty: none; None: it is needed."""
+    """Return the default of a key as TOML; None if the file must have the key.
+
+    The result is empty if the key may be left out, but has no value then.
+    """
     value = info.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:
         return None

@@ -55,10 +55,11 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant.
+        """Find the command that the user named.
 
         Raises:
-            click.UsageError: There is none, or it does not heed the `--quiet` before it.
+            click.UsageError: There is no such command, or it does not support the `--quiet` that
+                precedes it.
         """
         found = _, leaf, rest = super().resolve_command(ctx, args)
         words = iter(rest)

@@ -61,7 +61,7 @@ CLIENT, KIND = "client_version", "client_kind"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """One plan to rerun on one system, with the result to compare each rerun with.
+    """One plan to rerun on one system, and the result that each rerun is compared with.
 
     Attributes:
         plan: The plan to play.
@@ -102,7 +102,7 @@ class _Display:
         return Group(*tables, *said)
 
     def answer(self, sentence: str) -> None:
-        """Answer a signal in its handler; the live table shows the answer in half a second."""
+        """Answer a signal in its handler; the live table shows the answer within half a second."""
         self.answered = sentence
         if self.console.quiet or not redraws(self.console):
             at_once(console_of(stderr=True) if self.console.quiet else self.console)(sentence)
@@ -230,7 +230,7 @@ class _Player:
     (VALID, "All runs ended the same way. With `--bisect`: none failed in the same way."),
     (BISECT_BAD, "With `--bisect`: a run failed in the same way."),
     (UNKNOWN, "Some run ended in another way, or Ctrl-C came."),
-    (BISECT_SKIP, "With `--bisect`: the runs do not decide."),
+    (BISECT_SKIP, "With `--bisect`: the runs are not conclusive."),
     (BISECT_INTERRUPTED, "With `--bisect`: Ctrl-C ended it."),
 )
 def repro(  # noqa: PLR0913 - the options of a command
@@ -255,8 +255,8 @@ def repro(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Rerun a run or a scenario, to measure how often it recurs.
 
-    A run recurs with the same verdict and the same kinds of anomalies, a scenario with the end that
-    it expects. The exit code is 0 if all runs ended the same way, otherwise 2.
+    A run recurs if it gets the same verdict and the same kinds of anomalies. A scenario recurs if
+    it ends as expected. The exit code is 0 if all runs ended the same way, otherwise 2.
     """
     given = choices_given(choices, elr=elr)
     said = {"hosts": hosts, "image": image, "clients": clients}
@@ -433,7 +433,7 @@ def _asked_for(
 
 
 def _with_clients(plan: Plan, said: Mapping[str, str | None]) -> tuple[Plan, str] | None:
-    """Return a plan with the clients that the user named, and their description.
+    """Return a plan with the clients that the user named, and a description of the clients.
 
     Return None if the user named no clients, so that the plan keeps its own.
     """

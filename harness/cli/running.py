@@ -296,9 +296,9 @@ def run(  # noqa: PLR0913 - the options of a command
 ) -> int:
     """Play one run: start a cluster, inject faults, judge the result.
 
-    Without a plan, three Kafka brokers get partitions, kills and pauses for 60 seconds. PLAN.toml
-    is a file, or example:NAME; logquake init --list names the examples. The exit code is that of
-    the verdict: 0 valid, 1 invalid, 2 unknown.
+    Without a plan, three Kafka brokers get network partitions, kills and pauses for 60 seconds.
+    PLAN.toml is a file, or example:NAME; logquake init --list names the examples. The exit code is
+    that of the verdict: 0 valid, 1 invalid, 2 unknown.
     """
     console = console_of(quiet=is_quiet(), stderr=as_json)
     plan = assemble_plan(

@@ -36,7 +36,7 @@ from results.verdict_json import verdict_to_json
 
 _CHOICES = (
     ("rule", "How followers truncate: high-watermark, leader-epoch or leader-epoch-v0."),
-    ("form", "article: the article's settings; clean: no setting that excuses a loss."),
+    ("form", "article: the article's settings; clean: settings that allow no loss."),
     ("way", "With --form clean: restart or move."),
     ("late", "The broker that gets the controller's requests late: new-leader or old-leader."),
 )
@@ -44,7 +44,7 @@ _CHOICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """The options of the command line that apply to every scenario it plays."""
+    """The command line's options for every scenario that the command plays."""
 
     console: Console
     store: Path
@@ -127,7 +127,7 @@ def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dict[str, str]:
-    """Return the choices of a scenario that the user made on the command line, by option."""
+    """Return the user's choices for a scenario; each key is the name of an option."""
     given = {key: value for key, value in choices.items() if value is not None}
     return given if elr is None else {**given, "elr": "on" if elr else "off"}
 

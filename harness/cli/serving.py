@@ -62,7 +62,7 @@ def serve(*, port: int, host: str, store: Path) -> int:
 @click.command()
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=_PORT_OF_DOCS, show_default=True,
-    help="0: a free one.",
+    help="The port to listen on; 0: any free one.",
 )  # fmt: skip
 @click.option(
     "--no-browser", is_flag=True, help=("Only serve the documentation; do not open a browser.")

@@ -1,7 +1,7 @@
-"""The scripts by which shells ask for completions; click fills in the names.
+"""The scripts with which shells ask for completions; click fills in the names.
 
-They differ from click's own: bash gets the line as typed, and all call the program as it was typed,
-which may be by its path. In fish a value may contain a comma: `kill,pause`.
+They differ from click's own. The bash script sends the line as typed. All scripts call the program
+as the user typed it, for example by its path. In fish a value may contain a comma: `kill,pause`.
 """
 
 BASH = r"""

@@ -29,7 +29,7 @@ _VALUES = {
     "--hosts": "hosts",
     "--client-kind": "clients",
 }
-"""Options whose possible values are listed under `values`, by the name of that list."""
+"""For each option, the name of the list under `values` that has the option's possible values."""
 _METAVARS = {
     "RUN": "runs",
     "SCENARIO": "scenarios",
@@ -37,8 +37,8 @@ _METAVARS = {
     "PLAN.toml": "plans",
     "SUITE.toml": "suites",
 }
-"""Placeholders of arguments in usage texts, and the list under `values` with their
-possible values."""
+"""For each placeholder of an argument in usage texts, the name of the list under
+`values` that has the possible values."""
 
 
 def spec() -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _log_console() -> Console:
 
 
 def _progress_of() -> Console:
-    """Return the console of what is said before the night's end; it says nothing if quiet."""
+    """Return the console for messages before the night's end; with `--quiet` it prints nothing."""
     return Console(quiet=True) if is_quiet() else _log_console()
 
 
@@ -240,7 +240,7 @@ def _tell_left(sentence: str, console: Console) -> None:
 
 
 def _writer(lead: Lead) -> Change:
-    # The line on a hunt's run follows its verdict.
+    # In a hunt, the journal has `Reached` after `Judged`.
     last = Reached if lead.suite.hunt is not None else Judged
 
     def write(_state: NightState, line: Line) -> None:
@@ -253,7 +253,7 @@ def _writer(lead: Lead) -> Change:
 def _on_interrupt(lead: Lead, answer: str) -> dict[signal.Signals, Handler]:
     def finish(_number: int, _frame: FrameType | None) -> None:
         lead.conductor.finish()
-        # Not by the console, because the signal may interrupt a print on it.
+        # Do not use the console, because the signal may interrupt a print on it.
         with _terminal_may_be_gone():
             os.write(sys.stderr.fileno(), os.fsencode(answer))
 

@@ -178,7 +178,7 @@ def _named() -> Iterator[Topic]:
 
 
 def _keys() -> Iterator[Topic]:
-    """Yield the keys of plans and of suites, and the tables that they stand in."""
+    """Yield the keys of plans and of suites, and the tables that contain these keys."""
     for file, top in _FILES.items():
         tables = {title.strip("[]") for title, _ in models(top)}
         for title, model in models(top):
@@ -196,9 +196,9 @@ def _keys() -> Iterator[Topic]:
 
 
 def _commands() -> Iterator[Topic]:
-    """Yield the commands, with those of groups: `run`, `suite`, `suite run`.
+    """Yield the commands, and the commands of groups: `run`, `suite`, `suite run`.
 
-    Their names come from `commands.json`, because importing all commands takes seconds.
+    The names come from `commands.json`, because importing all commands takes seconds.
     """
     waiting: list[tuple[str, Mapping[str, Any]]] = [("", stored())]
     for before, within in waiting:
@@ -210,7 +210,7 @@ def _commands() -> Iterator[Topic]:
 
 
 def _help(words: Sequence[str]) -> str:
-    """Return what `--help` prints for a command, whose group's name is the first word."""
+    """Return the text that `--help` prints for a command such as `run` or `suite run`."""
     command: click.Command | None = logquake
     context = click.Context(logquake, info_name="logquake", **logquake.context_settings)
     for word in words:
@@ -227,13 +227,13 @@ def _kinds(family: str) -> tuple[str, ...]:
 
 
 def says_of(kind: str) -> InWords:
-    """Return what the module of a kind of fault says of it."""
+    """Return the description of a kind of fault from that kind's module."""
     found: InWords = sys.modules[KINDS[kind].make.__module__].SAYS[kind]
     return found
 
 
 def module_of(checker: Checker) -> ModuleType:
-    """Return the module that holds a check's kernel, and whose docstring defines its anomaly."""
+    """Return the module of a check's kernel; the module's docstring defines the anomaly."""
     kernel = checker.check
     while isinstance(kernel, partial):
         kernel = kernel.func
@@ -255,7 +255,7 @@ def _rows(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
-    """Return one paragraph that fits the terminal, with what its lines begin with."""
+    """Return a paragraph that fits the terminal, with a prefix for the first and other lines."""
     return fill(
         text,
         width=_width(),
@@ -285,13 +285,13 @@ def _verdicts() -> str:
 
 def _checks() -> str:
     rows = {each.name: each.looks_for for each in CHECKERS}
-    more = "logquake help NAME says what proves it, and what does not."
+    more = "logquake help NAME explains what proves an anomaly, and what does not."
     return f"{_rows(rows.items())}\n\n{_wrapped(more)}"
 
 
 def _file(file: str) -> str:
     """Return the keys of a file, table by table."""
-    begin = _wrapped(f"A {file} is a TOML file. logquake help KEY says more. Its keys:")
+    begin = _wrapped(f"A {file} is a TOML file. logquake help KEY explains a key. The file's keys:")
     tables = (_key_rows(title, model) for title, model in models(_FILES[file]))
     return "\n\n".join([begin, *tables])
 
@@ -309,8 +309,8 @@ def _table(file: str, title: str, model: type[BaseModel]) -> str:
 
 def _faults() -> str:
     rows = ((family, ", ".join(_kinds(family))) for family in NEMESIS_KINDS)
-    begin = "--nemesis takes these families, with commas between them; each deals these faults:"
-    more = "logquake help NAME explains a family or a fault; logquake doctor tells what works here."
+    begin = "--nemesis takes these families, with commas between them. The faults of each family:"
+    more = "logquake help NAME explains a family or a fault; logquake doctor shows what works here."
     listed = _rows([*rows, (ALL, "all that work here")])
     return f"{_wrapped(begin)}\n\n{listed}\n\n{_wrapped(more)}"
 

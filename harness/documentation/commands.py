@@ -103,7 +103,7 @@ def _type(param: click.Parameter) -> str:
 
 
 def _range(bounds: click.IntRange | click.FloatRange) -> str:
-    """Return which numbers an option takes. No option has an open bound or no lower one."""
+    """Return which numbers an option takes. Each option has a lower bound; bounds are included."""
     assert bounds.min is not None
     assert not bounds.min_open, bounds
     return f"at least {bounds.min}" if bounds.max is None else f"{bounds.min} to {bounds.max}"

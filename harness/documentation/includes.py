@@ -1,7 +1,7 @@
 """Generate the tables for handwritten pages: `<!-- generated: checkers/liveness -->`.
 
-A page has such a comment on a line of its own, and a line for readers of the file below it. The
-build replaces both lines by the table.
+A page has such a comment on a line of its own. The line below the comment is for readers of the
+file. The build replaces both lines with the table.
 """
 
 import re
@@ -59,7 +59,7 @@ def promises() -> str:
 def sights() -> str:
     """Return the table of sights and the checks that need each.
 
-    A sight is a kind of data that can be observed of a system.
+    A sight is a kind of data that Logquake can observe in a system.
     """
     return table(
         ("sight", "what it is", "checks that need it"),
@@ -171,7 +171,7 @@ def refused() -> str:
 
 
 def glossary() -> str:
-    """Return all terms, by the alphabet."""
+    """Return all terms in alphabetical order."""
     rows = sorted(TERMS.items(), key=lambda term: term[0].lower())
     return table(("Word", "Meaning"), rows)
 

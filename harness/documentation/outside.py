@@ -31,7 +31,7 @@ def with_links(text: str, *, page: str, origin: str, pages: Container[str]) -> s
         text: Markdown.
         page: The page's path in the site.
         origin: The page's path in the repository.
-        pages: All files of the site, by their paths in it.
+        pages: The paths of all files of the site.
     """
 
     def changed(found: re.Match[str]) -> str:

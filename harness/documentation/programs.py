@@ -31,13 +31,13 @@ def page() -> str:
 
 def public() -> Iterator[tuple[str, object]]:
     """Yield the public names of the package with their objects, functions first."""
-    module = import_module("logquake")  # By name, because it imports this package.
+    module = import_module("logquake")  # By name, because `logquake` imports this package.
     found = [(name, getattr(module, name)) for name in module.__all__]
     yield from sorted(found, key=lambda each: (not inspect.isfunction(each[1]), each[0].lower()))
 
 
 def within() -> Iterator[tuple[str, type]]:
-    """Yield the dataclasses in the fields of public ones, each after the first that has it."""
+    """Yield the dataclasses that the fields of public dataclasses contain, each of them once."""
     exported = [value for _, value in public()]
     waiting = [each for each in exported if isinstance(each, type) and is_dataclass(each)]
     known = set(waiting)
@@ -97,7 +97,7 @@ def _members(value: object) -> Iterator[str]:
 
 
 def _fields(value: object) -> Iterator[str]:
-    """Yield the fields of a dataclass, or where they are; each field has a row of its own."""
+    """Yield a table of a dataclass's fields; for `Plan`, yield a link to the page of its keys."""
     if value is Plan:
         yield "[Keys of a plan](plan.md) lists its fields."
     if isinstance(value, type) and is_dataclass(value):

@@ -39,7 +39,7 @@ def _section(name: str, schema: pa.Schema, level: str) -> str:
 
 
 def text(table_name: str, column: str) -> str:
-    """Return what a column holds, with its terms if it has a closed set of them."""
+    """Return a column's description, and its possible terms if there is a closed set of terms."""
     described = descriptions.column_description(table_name, column)
     terms = ", ".join(map(code, descriptions.terms_of(table_name, column)))
     return f"{described} One of {terms}." if terms and described else described

@@ -11,7 +11,7 @@ new scenario needs its own file, a test, and a line in `registry.py`.
 - `deeds.py` executes actions.
 - `sight.py` and `tails.py` provide what conditions check.
 - `witness.py` takes a snapshot at the end of each step.
-- `snapshot.py` copies files for it, and `quorum_look.py` asks controllers for it.
+- `snapshot.py` copies files for the snapshot; `quorum_look.py` asks controllers for their state.
 - `expectations.py` decides whether a run ended as expected.
 - `every.py` plays all scenarios.
 

@@ -19,8 +19,8 @@ class Produce:
         acks: The producer's `acks`.
         together: Whether the messages share a batch. Otherwise each message waits for the
             acknowledgement of the message before.
-        answered: Whether an acknowledgement is expected. If False, no acknowledgement may come
-            within the limit, and the story goes on.
+        answered: Whether an acknowledgement is expected. If False, the step fails if an
+            acknowledgement comes within the limit.
         within_s: The limit, and the producer's delivery timeout.
         only_to: The node that the client gets as bootstrap; None: all nodes.
         wait: If False, the action does not wait; a later action `Answered` waits. Until then the
@@ -38,7 +38,7 @@ class Produce:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Wait for the answers to a `Produce` that did not wait."""
+    """Wait for the responses to a `Produce` that did not wait for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

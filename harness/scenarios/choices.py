@@ -164,7 +164,7 @@ def story_values(
 
 
 def values_behind(values: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan file's values, completed with the values of its scenario, if it names one.
+    """Return a plan file's values; if they name a scenario, add the values of the scenario.
 
     A stored plan is already complete and does not change. A plan with only a scenario's name gets
     the scenario's values.
@@ -286,7 +286,8 @@ def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object
 
     Args:
         asked: The system that the user named.
-        release: The release whose story is played. The user has a build only if `asked` differs.
+        release: The release whose scenario is played. If it differs from `asked`, then `asked` is
+            a build of the user.
         told_on: The release, in the mode that the story needs.
     """
     if asked is None or asked == release:

@@ -115,7 +115,7 @@ def epochs_on_disk(node: str, *lines: tuple[int, int]) -> Condition:
 
 
 def logged(node: str, pattern: str, *, what: str) -> Condition:
-    """Wait until a node has logged a line, since the step began, that matches a regex."""
+    """Wait until a node logs a line that matches a regex; earlier steps' lines do not count."""
 
     def look(sight: Sight) -> Seen:
         lines = sight.lines(node, pattern)
@@ -125,7 +125,7 @@ def logged(node: str, pattern: str, *, what: str) -> Condition:
 
 
 def believes(node: str, leader: str | None, *, epoch: int | None = None) -> Condition:
-    """Wait until a broker, asked directly, reports this node as leader."""
+    """Wait until a broker, asked directly, reports a given leader."""
     in_epoch = f" in epoch {epoch}" if epoch is not None else ""
 
     def look(sight: Sight) -> Seen:

@@ -2,8 +2,9 @@
 
 Two candidates in one epoch are rare. Before an election, a node asks the others whether it would
 win (KIP-996), and normally the answers come at once. In this story, the network delays the answers
-of node n102. So both n101 and n103 know that n102 would vote for them, before either asks for its
-vote. Node n101 gets the vote, and n102 dies. Then n103 asks n102 for its vote in the same epoch.
+of node n102. So both n101 and n103 know that n102 would vote for them, before one of them asks n102
+for its vote. Node n101 gets the vote, and n102 dies. Then n103 asks n102 for its vote in the same
+epoch.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Kill, Produce, Start
@@ -20,7 +21,7 @@ _LINES = r"Vote request|Completed transition to"
 _SETTINGS = {
     # An idle leader writes nothing, so all logs end at the same offset.
     "metadata.max.idle.interval.ms": "600000",
-    # Long enough for an answer that is delayed.
+    # Long enough for a delayed response.
     "controller.quorum.request.timeout.ms": "90000",
 }
 _ELECTION, _FETCH = "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms"
@@ -85,7 +86,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102's answer reaches n101. It stands for election, and its vote request is delayed."
+            "n102's answer reaches n101. n101 becomes a candidate, and its vote request is delayed."
             " Then n102 gives n101 its vote, and that answer is delayed, too.",
             (
                 Cut("from-first", ((FIRST, SECOND),)),
@@ -98,7 +99,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             lines=_LINES,
         ),
         Step(
-            "n102's answer reaches n103. It stands for election in the same epoch, and its vote"
+            "n102's answer reaches n103. n103 becomes a candidate in the same epoch, and its vote"
             " request is delayed. n101 and n102 are killed.",
             (
                 Cut("from-third", ((THIRD, SECOND),)),

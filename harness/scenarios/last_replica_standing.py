@@ -5,7 +5,7 @@ flushed. If it becomes leader when it returns, all other replicas follow it, and
 copies.
 
 With eligible leader replicas (KIP-966), the controller remembers the replicas that left the ISR
-when it fell below min.insync.replicas. These replicas have every acknowledged message. The
+when the ISR fell below min.insync.replicas. These replicas have every acknowledged message. The
 controller also distrusts each broker that returns from an unclean shutdown. See
 https://cwiki.apache.org/confluence/x/mpOzDw
 """
@@ -78,7 +78,7 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
             (Pause(FIRST), unregistered(FIRST), leads(SECOND), isr_is(SECOND, LAST)),
         ),
         Step(
-            "n2 hangs too. n3 leads, alone in sync.",
+            "n2 hangs too. n3 leads, and is the only replica in sync.",
             (Pause(SECOND), unregistered(SECOND), leads(LAST), isr_is(LAST)),
             why="min.insync.replicas is 2, so n3 accepts no more messages with acks=all. n2 also"
             " has every acknowledged message, because it was in sync at that time.",

@@ -44,7 +44,7 @@ _LINES = (
     r"|(Leader|Follower) \S+ starts at leader epoch"
 )
 _VAIN = r"fails to send request.*LeaderAndIsr"
-"""A line of the controller's log: it got no answer, and sends the request again."""
+"""A line that the controller logs if it gets no response. It then resends the request."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:

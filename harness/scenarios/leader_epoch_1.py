@@ -54,9 +54,9 @@ _WHY_OF_B = {
     Rule.HIGH_WATERMARK: f"{_DIFFERENCE} If A lived a little longer, B would fetch message2 again."
     " Before the link failed, the story asked A where epoch 0 ends. By this rule, no broker knows"
     " epochs.",
-    Rule.LEADER_EPOCH: f"{_DIFFERENCE} Before the link failed, the story asked A in B's place where"
-    " epoch 0 ends. The answer was offset 2, where B's log ends. So there is nothing to truncate,"
-    " with the answer or without it.",
+    Rule.LEADER_EPOCH: f"{_DIFFERENCE} Before the link failed, the story asked A, as B would do:"
+    " where does epoch 0 end? The answer was offset 2, where B's log ends. So there is nothing to"
+    " truncate, with the answer or without it.",
 }
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A truncates to its own high watermark as well. That is 2, so A keeps"
@@ -114,7 +114,7 @@ def _until_b_returns(plan: Plan) -> tuple[Step, ...]:
             _RETURN_OF_B[taught(rule)],
             (
                 AskEpochEnd(node=A, epoch=0),
-                # A cut link can last. A paused broker would lose its session after some time.
+                # Do not pause A instead: a paused broker would lose its session after some time.
                 Cut("A is not heard", ((A, B),)),
                 Start(B, until_back=False),
                 registered(B),

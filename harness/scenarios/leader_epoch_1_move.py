@@ -182,7 +182,8 @@ def _expected(plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3", "message4"),
-        moral="With the same moves, nothing is lost: B waited for an answer where its epoch ends.",
+        moral="With the same moves, nothing is lost: B truncated nothing before it knew where its"
+        " epoch ends.",
     )
 
 

@@ -187,7 +187,8 @@ def _expected(plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=names(1, MANY),
-        moral="With the same restarts, nothing is lost: C waited for an answer where epoch 0 ends.",
+        moral="With the same restarts, nothing is lost: C truncated nothing before it knew where"
+        " epoch 0 ends.",
     )
 
 

@@ -1,11 +1,11 @@
 """Example 2 of KIP-101: two replicas keep different messages at the same offset forever.
 
 Both brokers die. The broker with the shorter log returns first and leads. This leader writes a new
-message at the offset where the other broker has its last message. Then the other broker returns. By
-the old rule, the returned broker trusts its own high watermark, by which all its messages are
-committed, and keeps them all. With leader epochs (KIP-101), the returned broker asks where its last
-epoch ends. The answer shows that the new leader never had the last message, and so the returned
-broker truncates that message.
+message at the offset where the other broker has its last message. Then the other broker returns.
+Its own high watermark says that all its messages are committed. By the old rule, the returned
+broker trusts that value, and keeps all messages. With leader epochs (KIP-101), it asks where its
+last epoch ends. The answer shows that the new leader never had the last message, and so the
+returned broker truncates that message.
 
 The article's form of this story needs an unclean election, which loses message2 under either rule.
 Leader epochs do not bring back what an unclean election dropped. Leader epochs only keep the
@@ -41,7 +41,7 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, CONTROLLER = "n1", "n2", "n3"
 SHORT_WAIT_MS = 500
-"""How long a fetch waits at the leader: Kafka's default, as high watermarks need not lag."""
+"""How long a fetch waits at the leader. Here it is Kafka's default: no high watermark must lag."""
 
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2. So it"
@@ -58,7 +58,7 @@ _WHY_OF_A = {
     " in B's log, and A truncates it.",
 }
 _WHY_OF_A_IN_KRAFT = (
-    "A's log ends in epoch 0, because in KRaft a replica's leaving the ISR raises no epoch. In B's"
+    "A's log ends in epoch 0, because in KRaft the epoch stays if a replica leaves the ISR. In B's"
     " log, epoch 0 ends at offset 1, where message3 begins. So A's message2 is not in B's log, and"
     " A truncates it."
 )
@@ -136,8 +136,8 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 *epochs(plan, rule, B, are=((0, 0), (_of_b(plan), 1))),
                 AskEpochEnd(node=B, epoch=_of_a(plan)),
             ),
-            why=f"Here the story asked B, in A's place, where A's last epoch, {_of_a(plan)}, ends"
-            " in B's log.",
+            why=f"A's last epoch is {_of_a(plan)}. Here the story asked B, as A would do: where"
+            " does this epoch end in your log?",
         ),
         Step(
             _RETURN_OF_A[taught(rule)],

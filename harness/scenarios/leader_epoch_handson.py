@@ -34,7 +34,7 @@ def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
 
 
 def _first(plan: Plan) -> tuple[str, ...]:
-    # This broker becomes the controller, so that the stop of broker 3 stops no controller.
+    # This broker becomes the controller, so broker 3 is not the controller when it is stopped.
     return (BYSTANDER,) if plan.mode is Mode.ZOOKEEPER else ()
 
 

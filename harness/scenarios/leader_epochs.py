@@ -64,8 +64,9 @@ def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
         }
     return {
         **STEADY_LEADERS,
-        # A follower learns the leader's high watermark from the response to its next fetch. That
-        # fetch waits so long at the leader for new records. (2.4.0 to 2.5.0 would answer at once.)
+        # A follower learns the leader's high watermark from the response to its next fetch. This
+        # is how long that fetch waits at the leader for new records. (2.4.0 to 2.5.0 would answer
+        # at once.)
         "replica.fetch.wait.max.ms": str(fetch_wait_ms),
         # Longer than the wait; otherwise followers leave the ISR, or close the connection.
         "replica.lag.time.max.ms": "60000",
@@ -92,7 +93,7 @@ def keeps_epochs(plan: Plan, rule: Rule) -> bool:
 
 
 def of_epochs(plan: Plan, rule: Rule) -> tuple[str, ...]:
-    """Return the anomaly `incomplete-leader`, which only leader epochs show; else nothing."""
+    """Return the anomaly `incomplete-leader` if records have leader epochs; else nothing."""
     return ("incomplete-leader",) if keeps_epochs(plan, rule) else ()
 
 

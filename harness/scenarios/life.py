@@ -1,6 +1,6 @@
 """The phases of a scripted run: like an ordinary run, with a story as its main phase.
 
-1. Start the brokers, some of them first.
+1. Start the brokers; a scenario may name brokers to start first.
 2. Create the story's topic with its replica assignment.
 3. Play the story step by step.
 4. Heal all faults, and wait for a full ISR.

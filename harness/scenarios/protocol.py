@@ -80,7 +80,7 @@ class QuorumSight:
 
 
 class Sight(Protocol):
-    """The state that conditions check. Each method reads it from the cluster; None: no answer."""
+    """The state that conditions check. A method returns None if the cluster does not respond."""
 
     def partition(self) -> PartitionSight | None:
         """Read the partition's state from the cluster's metadata."""
@@ -101,7 +101,7 @@ class Sight(Protocol):
         """Read a node's file `quorum-state`."""
 
     def lines(self, node: str, pattern: str) -> Sequence[str]:
-        """Return a node's log lines since the step began that match a regex."""
+        """Return the lines that a node has logged in this step and that match a regex."""
 
     def running(self, node: str) -> bool:
         """Return whether a node's process exists."""
@@ -125,7 +125,7 @@ class Condition:
     """A state that a step waits for.
 
     Attributes:
-        what: A description of the state that completes the sentence `waiting for …`.
+        what: A description of the state. It completes the sentence `waiting for …`.
         look: The function that checks the condition once.
         within_s: The time limit.
     """

@@ -34,7 +34,7 @@ class QuorumLook:
         self._marks: dict[str, int] = {}
 
     def ask(self) -> None:
-        """Ask for high watermarks before the logs are copied, so that the copies reach them.
+        """Ask for high watermarks before the logs are copied, so that each copy reaches its own.
 
         Only controllers that claim to lead report a high watermark.
         """

@@ -32,20 +32,20 @@ FOLLOWERS = (NEAR, FAR)
 _LINES = r"(Shrinking|Expanding) ISR|ISR updated to|out of sync replicas"
 
 _FETCHES = {
-    # A fetch waits so long at the leader for new records. During that time, the follower's high
+    # How long a fetch waits at the leader for new records. During that time, the follower's high
     # watermark lags behind. (2.4.0 to 2.5.0 would answer at once: KAFKA-9731.)
     "replica.fetch.wait.max.ms": "8000",
-    # A follower leaves the ISR after it has been behind for so long.
+    # A follower that has been behind for this time leaves the ISR.
     "replica.lag.time.max.ms": "12000",
-    # Longer than the wait. A follower gives up an answer that was cut off after this time. From
-    # 3.x on, the second setting counts.
+    # Longer than the wait. If the response is cut off, the follower waits for this time. From 3.x
+    # on, the second setting counts.
     "replica.socket.timeout.ms": "10000",
     "request.timeout.ms": "10000",
 }
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
-    # The controller must hear the leader while other brokers do not, so it is its own node.
+    # The controller must hear the leader while other brokers do not, so it is a separate node.
     alone = system.endswith(":controllers")
     return {
         "system": system,
@@ -146,7 +146,7 @@ def _falls_behind(plan: Plan) -> tuple[Step, ...]:
 
 
 def _shrunk(plan: Plan) -> Step:
-    """Return the step in which n3 leaves the ISR; the Kafka version decides about message3."""
+    """Return the step in which n3 leaves the ISR; in some versions, this commits message3."""
     tells = "n3 has been behind for replica.lag.time.max.ms. n1 removes it from the ISR."
     alive = "n3 is alive, and registered, but not in sync."
     if _reckons(plan):

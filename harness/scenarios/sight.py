@@ -132,7 +132,7 @@ class ClusterSight:
         )
 
     def lines(self, node: str, pattern: str) -> Sequence[str]:
-        """Return a node's log lines since the step began that match a regex."""
+        """Return the lines that a node has logged in this step and that match a regex."""
         return [line.text for line in self.tails.fresh(node, pattern)]
 
     def running(self, node: str) -> bool:
@@ -141,7 +141,7 @@ class ClusterSight:
         return process is not None and self.hosts.state_of(process) not in GONE
 
     def believed(self, node: str) -> Belief | None:
-        """Return a broker's own metadata of the story's partition."""
+        """Return the metadata of the story's partition, as one broker reports it."""
         with suppress(WireError):
             return self.asker.belief(node, self.place)
         return None

@@ -48,7 +48,7 @@ class Tails:
                     self._sizes[node, file] = disk.size(file)
 
     def fresh(self, node: str, pattern: str) -> Iterator[FreshLine]:
-        """Yield the complete lines since the step began that match a regex, file by file."""
+        """Yield the complete lines of this step that match a regex, file by file."""
         wanted, disk = re.compile(pattern), self.disk_of(node)
         for file in _logs(disk):
             for text in _text(disk, file, self._sizes.get((node, file), 0)).split("\n")[:-1]:

@@ -1,4 +1,4 @@
-"""Record each step of a story, with the state of every replica at its end."""
+"""Record each step of a story, with the state of every replica at the end of the step."""
 
 from collections.abc import Iterator
 

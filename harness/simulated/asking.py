@@ -1,4 +1,4 @@
-"""How simulated clients send requests to brokers, and how long they wait for answers."""
+"""How simulated clients send requests to brokers, and how long they wait for responses."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -7,17 +7,17 @@ from cluster.reference.machine import Request
 
 MS = 1_000_000
 WORK = "work"
-"""The name of the timer that wakes a simulated client when another task calls it."""
+"""The name of the timer that wakes a simulated client when another task calls the client."""
 BACKOFF_NS = 100 * MS
 ANSWERED_NS = 10_000 * MS
 """The request timeout in nanoseconds, as in real clients (`socket.timeout.ms`)."""
 
 Taker = Callable[[int, object], None]
-"""A function that receives the time and an answer, or None if no answer came."""
+"""A function that receives the time and a response; None means that no response came."""
 
 
 class Questions:
-    """Requests in flight, each with the function that receives its answer.
+    """Requests in flight, each with the function that receives the response.
 
     Args:
         numbers: Numbers for requests. All `Questions` on one machine share them.
@@ -28,7 +28,7 @@ class Questions:
         self._takers: dict[int, Taker] = {}
 
     def ask(self, to: int, message: object, taker: Taker, limit_ns: int = ANSWERED_NS) -> Request:
-        """Return a new request to a broker. The function `taker` receives the answer."""
+        """Return a new request to a broker. The function `taker` receives the response."""
         number = next(self._numbers)
         self._takers[number] = taker
         return Request(number=number, to=to, message=message, timeout_ns=limit_ns)
@@ -38,5 +38,5 @@ class Questions:
         return number in self._takers
 
     def answered(self, now: int, number: int, message: object) -> None:
-        """Pass an answer to the function that waits for the answer."""
+        """Pass a response to the function that waits for the response."""
         self._takers.pop(number)(now, message)

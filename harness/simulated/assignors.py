@@ -31,7 +31,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 Members = Mapping[str, Subscription]
-"""All members' subscriptions, by member id."""
+"""For each member id, the member's subscription."""
 
 
 def packed(told: Subscription | Sequence[Key]) -> bytes:
@@ -121,7 +121,7 @@ def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 def _owners(members: Members, keys: Sequence[Key]) -> dict[Key, str]:
     """Return each partition's owner: the member whose claim has the latest generation.
 
-    If two members claim a partition with the same generation, it has no owner.
+    If two members claim a partition with the same generation, the partition has no owner.
     """
     known, owners = {*keys}, dict[Key, str]()
     since: dict[Key, int] = {}

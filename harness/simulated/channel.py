@@ -28,7 +28,7 @@ _KEPT_QUESTIONS = 8
 
 
 def questions_over(machines: ClientHosts) -> AbstractContextManager[None]:
-    """Send all requests to brokers in a `with` block over the simulation's links.
+    """In a `with` block, send all requests to brokers over the simulation's links.
 
     Args:
         machines: The machines of the clients.
@@ -60,7 +60,7 @@ class SimulatedChannel:
         return process is not None and self._to in process.outgoing
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer; see `cluster.kafka.wire.Connection`."""
+        """Send a request and return the response; see `cluster.kafka.wire.Connection`."""
         key, version = int(request.__api_key__), int(request.__version__)
         if key == API_VERSIONS:  # The network side answers this, not the broker.
             return cast("A", api_versions(answer))
@@ -74,9 +74,9 @@ class SimulatedChannel:
         return cast("A", api.write(message, answer))
 
     def knock(self, *, timeout_s: float) -> str:
-        """Send an invalid request, wait for the connection's end; return the connection's name.
+        """Send an invalid request, wait until the connection ends; return the connection's name.
 
-        The broker gave this name to the connection.
+        The name is the one that the broker uses.
         """
         asker, process = self._opened()
         came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))
@@ -129,7 +129,7 @@ class SimulatedChannel:
 
 @dataclass(slots=True, eq=False)
 class _Coming:
-    """An answer that a caller waits for; its message is None after a timeout."""
+    """A response that a caller waits for; its message is None after a timeout."""
 
     event: WaitedFor = field(default_factory=new_event)
     message: object | None = None
@@ -145,7 +145,7 @@ class _Asker:
         self._last = 0
 
     def put(self, message: object, *, timeout_ns: int, number: int | None = None) -> _Coming:
-        """Queue a request, to be sent at the next wake-up; return its future answer."""
+        """Queue a request for the next wake-up; return an object that will get the response."""
         if number is None:
             self._last = number = self._last + 1
         request = Request(number=number, to=self._to, message=message, timeout_ns=timeout_ns)
@@ -154,7 +154,7 @@ class _Asker:
         return coming
 
     def give_up(self) -> None:
-        """Wake all callers that wait: no answer will come."""
+        """Wake all waiting callers, because no response will come."""
         for coming in self._coming.values():
             coming.event.set()
 
@@ -163,7 +163,7 @@ class _Asker:
         return []
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above
-        """Send queued requests, or receive an answer."""
+        """Send queued requests, or receive a response."""
         match event:
             case Fired():
                 wanted, self._wanted = self._wanted, []

@@ -42,8 +42,8 @@ class Consumer:
         leaders: The known leaders.
         wake: Triggers the timer `WORK` at once.
         questions: This machine's requests.
-        restarts: Whether to restart a partition from its begin if the position is out of range. By
-            default this is an error, because a reader must not skip records unnoticed.
+        restarts: Whether to read a partition from offset 0 again if the position is out of range.
+            By default this is an error, because a reader must not skip records unnoticed.
 
     Attributes:
         end: Ends the machine.
@@ -175,7 +175,7 @@ class Consumer:
         return out
 
     def refreshed(self, now: int) -> list[Request]:
-        """Return a metadata request if the known leaders may be outdated, otherwise None."""
+        """Return a metadata request if the known leaders may be outdated, else an empty list."""
         return self._leaders.refreshed(now, self._questions)
 
     def _fetch(self, leader: int, positions: dict[Key, int]) -> Request:

@@ -64,7 +64,7 @@ class Leaders:
         return self._brokers[self._turn % len(self._brokers)]
 
     def _take(self, now_ns: int, answer: object) -> None:
-        """Store the leaders of a metadata answer; ignore leader epochs older than the known one."""
+        """Store the leaders in a metadata response; ignore entries with an older leader epoch."""
         self._asking = False
         if not isinstance(answer, MetadataResponse):
             self._told_ns = None

@@ -171,7 +171,7 @@ class Membership:
             self._stage = Stage.STEADY
 
     def leave(self, left: Callable[[], None]) -> bool:
-        """Leave the group at the next `work`; return whether an answer will come."""
+        """Leave the group at the next `work`; return whether a response will come."""
         self._stage, self._wishes = Stage.OUT, []
         if not self._member or self._coordinator is None:
             return False
@@ -197,14 +197,14 @@ class Membership:
         return out
 
     def _look_after(self, now: int) -> None:
-        """End the membership after a session timeout, or after too long without a poll."""
+        """End the membership after a session timeout, or if the application polls too rarely."""
         if now - self._polled_ns > self._settings.poll_ns:
             self._say_goodbye(lambda _now, _message: None)
             self.error = POLLED_LATE
             self._lose()
             self._stage = Stage.OUT
         elif now - self._heard_ns > self._settings.session_ns:
-            self._member = ""  # The group must have removed it.
+            self._member = ""  # The group must have removed this member.
             self._lose()
 
     def _look(self, now: int) -> None:
@@ -286,7 +286,7 @@ class Membership:
         self._stage, self._heard_ns, self._beats_ns = Stage.DEALING, now, now
         keys = assignment(message.assignment)
         gone = tuple(key for key in self._owned if key not in keys)
-        if gone:  # Their new members get them in the next generation.
+        if gone:  # Other members get them in the next generation.
             self.events.append(Dealt(keys=gone, given=False))
             self._joins_again = True
         fresh = tuple(key for key in keys if key not in self._owned)
@@ -389,7 +389,7 @@ _STRANGER = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation
 
 
 def _error(message: object, kind: type) -> ErrorCode:
-    """Return an answer's error; without an answer, a network error."""
+    """Return a response's error; if there is no response, return a network error."""
     if not isinstance(message, kind):
         return ErrorCode.network_exception
     error: ErrorCode = message.error_code  # type: ignore[attr-defined] # all kinds have one

@@ -112,7 +112,7 @@ class Producer:
         self.end: Callable[[], None] = lambda: None
 
     def send(self, op: Send, done: Done) -> None:
-        """Queue an op. Its result comes later, by a callback."""
+        """Queue an op. The callback `done` receives the result later."""
         lane = self._lanes[op.key]
         deadline_ns = self._clock() + self._delivery_ns
         lane.waiting.append(_Entry(values=op.values.tolist(), deadline_ns=deadline_ns, done=done))
@@ -225,13 +225,13 @@ class Producer:
 
     def _produced(self, lane: _Lane, flight: _Flight, now: int, message: object) -> None:
         if lane.flight is not flight:
-            return  # It timed out, or acks is 0.
+            return  # The batch timed out, or acks is 0.
         produced = message.partitions[0] if isinstance(message, ProduceResponse) else None
         error = produced.error_code if produced else ErrorCode.network_exception
         if error is ErrorCode.none and produced is not None:
             self._succeed(lane, flight, produced.base_offset)
         elif error is ErrorCode.duplicate_sequence_number:
-            self._succeed(lane, flight, -1)  # It is written, at an unknown offset.
+            self._succeed(lane, flight, -1)  # The batch was written, at an unknown offset.
         elif self._may_retry(flight, error):
             flight.asked = False
             lane.rests_until_ns = now + BACKOFF_NS

@@ -38,7 +38,7 @@ class SignalledEvent(VirtualEvent):
         return self._noted
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the event is set or the virtual time is over; return whether it is set."""
+        """Wait for the event, at most for a virtual timeout; return whether the event is set."""
         self._waiting += 1
         try:
             self._look_later()

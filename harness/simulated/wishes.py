@@ -30,7 +30,7 @@ LATER = frozenset({*ELSEWHERE, ErrorCode.coordinator_load_in_progress})
 """After these errors, the same request may succeed later."""
 NO_COORDINATOR = "_WAIT_COORD: Local: Waiting for coordinator"
 Ended = Callable[[str | None, Sequence[Answer]], None]
-"""A function that receives an error of the whole request, or each partition's answer."""
+"""A function that receives an error of the whole request, or a result for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Commit:
         positions: The offset to commit for each partition.
         metadata: The metadata of each commit.
         patience_ns: How long the request waits for a coordinator. If a coordinator cannot accept it
-            yet, it is sent once more, as in librdkafka.
+            yet, the request is sent once more, as in librdkafka.
     """
 
     positions: Mapping[Key, int]
@@ -78,7 +78,7 @@ class Commit:
         )
 
     def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
-        """Return an answer's error for the whole request, and the answer for each partition."""
+        """Return a response's error for the whole request, and the result for each partition."""
         if not isinstance(message, OffsetCommitResponse):
             return ErrorCode.network_exception, ()
         errors = {
@@ -112,7 +112,7 @@ class Fetch:
         )
 
     def read(self, message: object) -> tuple[ErrorCode, Sequence[Answer]]:
-        """Return an answer's error for the whole request, and the answer for each partition."""
+        """Return a response's error for the whole request, and the result for each partition."""
         if not isinstance(message, OffsetFetchResponse):
             return ErrorCode.network_exception, ()
         if message.error_code is not ErrorCode.none:
@@ -135,7 +135,7 @@ class Fetch:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Wish:
-    """A request that is repeated until it has an answer, or has waited for too long.
+    """A request that is repeated until it gets a response, or has waited for too long.
 
     Attributes:
         what: The request.
@@ -157,7 +157,7 @@ class Wish:
             self.until_ns = now + self.what.patience_ns
 
     def answered(self, now: int, message: object) -> ErrorCode:
-        """Handle an answer, and return its error if that is in `LATER`."""
+        """Handle a response; return its error if a later request may succeed (`LATER`)."""
         error, answers = self.what.read(message)
         if error in LATER and self.until_ns is None:
             self.waits(now)

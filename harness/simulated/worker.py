@@ -152,7 +152,7 @@ class SimulatedWorker:
         return self._task.is_over()
 
     def obituary(self) -> str:
-        """Return a sentence on the worker's end. An error ends the whole simulation before."""
+        """Return a sentence on the worker's end. An error would end the whole simulation first."""
         return f"worker {self.number} exited by itself"
 
     def exit_code(self) -> None:
@@ -163,7 +163,7 @@ class SimulatedWorker:
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the worker until the deadline, then kill it; return whether it ended alone."""
+        """Wait for the worker until the deadline, then kill it; return False if it was killed."""
         by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
         if not by_itself:
             self._task.kill()

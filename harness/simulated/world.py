@@ -34,7 +34,7 @@ own number."""
 
 
 class SimulatedWorld:
-    """Implements `harness.world.World` by one simulation, whose time passes only in `play`.
+    """Implements `harness.world.World` with a simulation, whose time passes only in `play`.
 
     Args:
         plan: The run's plan.
@@ -119,7 +119,7 @@ class SimulatedWorld:
 
 
 def longest_s(plan: Plan) -> float:
-    """Return the limit of a run's virtual seconds, without its story.
+    """Return the most virtual seconds that a run may take, without the waits of a scenario.
 
     The limit is the sum of the phases' lengths and of all timeouts.
     """

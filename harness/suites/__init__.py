@@ -7,8 +7,7 @@ A night is one play of a suite, usually a nightly job, and consists of many runs
 - `playing.py` and `player.py` play several runs at once, each in a process of its own.
 - `judging.py` and `bench.py` judge all runs in one process with one Spark session.
 - `conductor.py` controls the night. It writes each event to the night's journal first
-  (`journal.py`),
-  so that a killed night can resume.
+  (`journal.py`), so that a killed night can resume.
 - `night.py` computes a night's state from its journal.
 - `repeats.py` decides which failures to rerun; `results.repeats` counts the reruns.
 - `causes.py` finds failures that are new tonight.

@@ -85,7 +85,7 @@ class Bench:
     def _locked(self, root: Path, locks: ExitStack) -> bool:
         """Lock a run; return False if another process holds the lock.
 
-        Report a lock held too long.
+        If another process holds the lock for too long, report that and give up the run.
         """
         try:
             locks.enter_context(lock_run(RunPaths(root)))
@@ -99,7 +99,7 @@ class Bench:
 
 
 def main() -> None:
-    """Judge the runs that standard input names, until it ends."""
+    """Judge the runs that standard input names, until the input ends."""
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders,), name="orders", daemon=True).start()
     name = os.environ.get(ENGINE, AUTO)
@@ -125,7 +125,7 @@ def _listen(orders: Orders) -> None:
 
 
 def _taken(orders: Orders, *, wait_s: float | None) -> list[Words | None]:
-    """Return the orders that wait; after a crash, each order alone.
+    """Return the waiting orders; after a crash, return one order at a time.
 
     Args:
         orders: The queue; None in it marks the end.
@@ -166,7 +166,7 @@ def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
 
 
 def concluded(paths: RunPaths) -> Words:
-    """Write the page of a judged run; return its fields for the journal.
+    """Write the page of a judged run; return the run's fields for the journal.
 
     Raises:
         StoreError: The verdict cannot be read, or the page cannot be written.

@@ -42,7 +42,7 @@ class Cause:
 
 
 def causes_of(nights: Sequence[NightState]) -> list[Cause]:
-    """Return the causes of a suite's nights: new ones of the last night first, then by weight.
+    """Return the causes of failures in a suite's nights; new ones of the last night come first.
 
     Args:
         nights: The nights, the oldest first; the last is tonight.

@@ -33,7 +33,7 @@ def next_item(
         state: The night's state.
         share: The share of the budget for reruns, while there are entries left.
         left_s: The rest of the budget, in seconds.
-        places: The machines that each run needs alone, by the run's number (see `place_of`).
+        places: For each run's number, the machines that only this run may use (see `place_of`).
         taken: The machines of the runs in progress.
         more: Whether the night may plan further runs that are not reruns.
     """

@@ -47,7 +47,7 @@ from results.wording.headline import ALLOWED, headline
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
-"""The number of times a run's process may die in one night. Then the run is given up."""
+"""A run is given up when its process has died this many times in one night."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
 """The longest time for a run: its plan's length times the factor, plus the seconds."""
 
@@ -209,7 +209,7 @@ class Conductor:
         if drawn is None or estimate_s(self.state, Item(planned=drawn)) > left_s:
             self._has_more = False
             if drawn is not None and not self.state.items:
-                self.write(drawn)  # It becomes `LeftOut`, with the reason.
+                self.write(drawn)  # The run becomes `LeftOut`, with the reason.
             return bool(self.state.having(Phase.WAITING))
         self.write(drawn)
         return True
@@ -277,7 +277,7 @@ class Conductor:
                 self._not_judged(event)
 
     def _died(self, event: Died) -> None:
-        """Handle the death of a run's process: play the run once more, then give it up."""
+        """Handle the death of a run's process: play the run again, or give it up."""
         self._plays.pop(event.item)
         self._deaths[event.item] = self._deaths.get(event.item, 0) + 1
         if event.run_id:

@@ -42,7 +42,7 @@ class Estimate:
 
 
 def estimate(entry: Entry, plan: Plan, index: Index, *, suite: str, at_once: int) -> Estimate:
-    """Estimate a run from stored runs of its entry, or of its kind, or by default.
+    """Estimate a run's duration from stored runs of its entry or its kind, or by default.
 
     Args:
         entry: The suite's entry.

@@ -41,7 +41,7 @@ class Entry:
         values: The plan's values; without a seed, unless the suite names one.
         seed: The seed; None: a new seed each night.
         weight: How early the entry's turn comes.
-        labels: The texts that a `Match` compares, by its keys.
+        labels: For each key of a `Match`, the text that the `Match` compares.
     """
 
     name: str
@@ -77,7 +77,7 @@ def drawn(*words: object) -> int:
 
 
 def suite_named(path: Path) -> Suite:
-    """Read a suite that the user named; check that an untrusted file reaches nothing outside.
+    """Read the suite that the user named; reject an untrusted file that reaches beyond its runs.
 
     Raises:
         SuiteError: The file cannot be read, or is not a suite. Or others can write it, and an entry
@@ -97,7 +97,7 @@ def suite_named(path: Path) -> Suite:
 
 
 def plans_of(suite: Suite) -> dict[str, Plan]:
-    """Return a plan for each entry, by the entry's name; for a hunt, a plan for each system.
+    """Return a plan for each entry's name; for a hunt, return a plan for each system.
 
     Raises:
         SuiteError: The values make no valid plan.
@@ -108,7 +108,7 @@ def plans_of(suite: Suite) -> dict[str, Plan]:
 
 
 def hunted_plan(suite: Suite, system: str) -> Plan:
-    """Return a plan of a hunt on one of its systems, with no other random values.
+    """Return a hunt's plan for one of its systems, without the hunt's random choices.
 
     Raises:
         SuiteError: The values make no valid plan.
@@ -219,7 +219,7 @@ def _stories(suite: Suite) -> Iterator[Entry]:
 
 
 def _story(suite: Suite, part: Part, hosts: str, axes: Axes) -> Entry:
-    """Return the entry of one scenario. A story has one entry, because its seed changes little."""
+    """Return the entry of one scenario. There is only one, because a seed changes little."""
     values = joined(
         story_values(part.scenario, part.choices, system=part.system),
         suite.hosts.get(hosts.partition(":")[0], {}),

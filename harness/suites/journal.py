@@ -22,8 +22,8 @@ from results.record.terms import Validity
 from results.wording.inert import inert
 
 RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
-"""A regex for a run id, `<name>/<UTC time>-<seed>`, or an empty text. Paths out of the
-store fail."""
+"""A regex for a run id, `<name>/<UTC time>-<seed>`, or an empty text. A path out
+of the store does not match."""
 
 
 class _Line(BaseModel):
@@ -64,8 +64,8 @@ class Planned(_Line):
     plan: dict[str, Any] = Field(default_factory=dict)
     """For a run of a hunt: its complete plan without the seed. Empty: the entry has the plan."""
     parent: str = ""
-    """For a run of a hunt: the run id of the run whose faults were changed. Empty: the faults are
-    random."""
+    """For a run of a hunt: the id of the run whose faults were changed for this run. Empty: the
+    faults are random."""
     otherwise: tuple[str, ...] = ()
     """For a control run: each difference from the failed run except the system, in sentences."""
 
@@ -211,7 +211,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def write(self, *lines: Line) -> None:
-        """Append lines; they are on disk when this returns.
+        """Append lines; they are on disk when this method returns.
 
         Raises:
             StoreError: The disk refuses.

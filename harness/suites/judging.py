@@ -18,7 +18,7 @@ LIMIT_S = 1800.0
 END_LIMIT_S = 120.0
 """How long the judge may take at the end to write the remaining pages."""
 MAX_DEATHS = 3
-"""The number of times the judge may die while judging a run. Then the run is given up."""
+"""A run is given up when the judge has died this many times while it judged the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Judge:
                     self._why = str(answer["failed"])
         finally:
             with self._lock:
-                if self._child is child:  # It ended without an order.
+                if self._child is child:  # The judge ended by itself.
                     self._child = None
                     child.kill()
                     child.close()

@@ -225,8 +225,7 @@ def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
     Args:
         folder: The night's folder.
         store: The folder of runs.
-        suite: The suite as it is now. The current suite is used if the night's own suite cannot be
-            read.
+        suite: The current suite. It is used if the night's own suite cannot be read.
     """
     try:
         begun = load_suite(folder.suite)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 END_TIMEOUT_S = 30.0
 GO = "go"
-"""The line to a player process that lets its run start, because the journal has the run's id."""
+"""The line that lets a player process start its run. The journal then has the run's id."""
 ENGINE = "LOGQUAKE_ENGINE"
 """The environment variable that selects the judge's engine: auto, spark, local."""
 END, ALONE, PAGE = "end", "alone", "page"
@@ -85,7 +85,7 @@ class Child:
         self._process.kill()
 
     def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Close the child's input, wait for its end, kill it when late; return its exit status."""
+        """End the child by closing its input, kill it if it is late; return its exit status."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # The child has ended with unread input.
             self._process.stdin.close()

@@ -44,7 +44,7 @@ class Item:
     """One planned run of a night.
 
     Attributes:
-        planned: The journal's line that planned it.
+        planned: The journal's line that planned the run.
         phase: The current phase.
         run_id: The id of the run that counts; empty: no run has started.
         cut_short: Earlier runs of this item that died with the night's process.
@@ -90,7 +90,7 @@ class Item:
 
     @property
     def outcome(self) -> Validity | None:
-        """The outcome that counts: a scenario that ended as expected is valid. None: unknown."""
+        """The outcome that counts: a scenario that ended as expected is valid. None: no outcome."""
         if self.phase is Phase.UNPLAYED:
             return Validity.UNKNOWN
         if self.judged is None:
@@ -124,7 +124,7 @@ class NightState:
         begun_at: In seconds since 1970.
         guided: For a hunt: whether earlier runs guide its choices; None: not recorded.
         budget_s: How long the night may last.
-        items: By number, in the order of the night; reruns are added when failures need them.
+        items: The runs by number, in the order of the night. Reruns are added for failures.
         spans: The times during which a process played the night, as (start, end).
         ended: Whether the night is over.
         stopped: Why an unfinished night was stopped; an empty string if it goes on or was killed.
@@ -231,7 +231,7 @@ def _moved(
                 item,
                 phase=Phase.PLAYED,
                 played_at=line.at,
-                # Old journals have no `main_at`; the phase had ended by then.
+                # Old journals have no `main_at`. The phase has ended by the time of this line.
                 main_at=line.main_at or line.at - line.main_s,
                 main_s=line.main_s,
                 dropped=line.dropped,

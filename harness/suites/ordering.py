@@ -14,8 +14,7 @@ def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) 
 
     Args:
         entries: The suite's entries.
-        waited: For each name, for how many nights the entry was not played; 1: it was played last
-            night.
+        waited: For each entry's name: how many nights ago the entry was played; 1: last night.
         night: The night's id.
     """
     return sorted(
@@ -25,14 +24,14 @@ def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) 
 
 
 def waited_nights(entries: Iterable[Entry], nights: Sequence[Iterable[str]]) -> dict[str, int]:
-    """Return for how many nights each entry was not played.
+    """Return how many nights ago each entry was last played.
 
     Args:
         entries: The suite's entries.
         nights: For each past night, the names of the entries played, the oldest night first.
 
     Returns:
-        By entry name: 1 if the entry was played last night; one more than the number of nights if
+        The number for each entry name: 1 for last night, and one more than the number of nights if
             the entry was never played.
     """
     last: dict[str, int] = {}

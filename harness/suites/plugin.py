@@ -85,7 +85,7 @@ class SuiteFile(pytest.File):
         Raises:
             CollectError: The suite cannot be played.
         """
-        from harness.suites.expansion import entries_of  # noqa: PLC0415 - only who asks pays for it
+        from harness.suites.expansion import entries_of  # noqa: PLC0415 - only for --logquake
         from harness.suites.suite import SuiteError, load_suite  # noqa: PLC0415 - as above
 
         try:

@@ -31,7 +31,7 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
 
     Args:
         suite: The suite.
-        store: The folder of runs, whose lengths are the base of the estimates.
+        store: The folder of runs. The lengths of these runs are the base of the estimates.
         console: The terminal.
     """
     entries = ordered(entries_of(suite), waited={}, night="dry-run")

@@ -57,7 +57,7 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
     """Return the number of runs that are played at the same time on this machine.
 
     Args:
-        parallel: The suite's setting; a number is never exceeded.
+        parallel: The suite's setting; a number is used as it is.
         plans: The plans of all entries; the biggest cluster decides.
     """
     if parallel != "auto":

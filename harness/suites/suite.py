@@ -72,7 +72,7 @@ class HandEntry(Table):
     seeds: int | tuple[int, ...] = 1
     """The number of new seeds each night, or a list of seeds."""
     weight: float = Field(default=1, gt=0)
-    """How much sooner than others the entry is played."""
+    """The entry's weight. With weight 2, the entry is played twice as often as with weight 1."""
 
     @field_validator("seeds")
     @classmethod
@@ -135,9 +135,7 @@ class Hunt(Table):
     """Systems under test, as a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
     """For a system: a control system without the bugs in question. Failures are also played on the
-    control system.
-
-    """
+    control system."""
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
     """The workloads to choose from at random."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)

@@ -51,7 +51,7 @@ def counts(state: NightState) -> dict[str, int]:
 
 
 def beyond_main(state: NightState) -> float | None:
-    """Return the share of the night without a run in its main phase; None if no run had one.
+    """Return the share of a night without any run in its main phase; None if no run had one.
 
     The night is the time during which a process played it, up to the verdict on the last run. Main
     phases at the same time count once. Their sum would hide starts and ends, and could be longer

@@ -158,7 +158,7 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
 
 
 def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
-    """Return, for each settings file with passwords or keys, its content without them."""
+    """Return the contents of settings files that have passwords or keys, without these secrets."""
     settings = {
         each: read_bytes(paths.root / each, root=paths.root)
         for each in contents.files
@@ -299,7 +299,7 @@ def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
 
 
 def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
-    """Return a member's path relative to the run's folder; raise an error if no run has it."""
+    """Return a member's path in the run's folder; raise an error if runs have no such file."""
     path = PurePosixPath(member.name)
     below = PurePosixPath(*path.parts[2:])
     known = is_folder(below) if member.isdir() else belongs(below)

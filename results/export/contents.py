@@ -130,5 +130,5 @@ def _is_linked(root: Path, top: str) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a path is a regular file. A symbolic link is not: it may leave the run."""
+    """Return whether a path is a regular file, not a symbolic link that may lead out of the run."""
     return path.is_file() and not path.is_symlink()

@@ -18,7 +18,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
-    """Copy the files that a run's judging needs: the files of a bundle with nodes.
+    """Copy the files that are needed to judge a run, i.e. the files of a bundle with nodes.
 
     Symbolic links are not followed. Sparse files stay sparse, because a file of one tebibyte may be
     empty.

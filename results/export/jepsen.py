@@ -14,8 +14,8 @@ Jepsen's format cannot express everything:
 - Records of a topic that was deleted during the run are left out.
 - If there are transactions, reads by `read_uncommitted` consumers are left out. Jepsen treats every
   consumer as `read_committed`.
-- A seek becomes an assignment of all keys that did not move. Jepsen then forgets the process's
-  position in the moved keys.
+- A seek becomes an assignment of all keys that the seek does not move. Jepsen then forgets the
+  process's position in the moved keys.
 """
 
 import gzip
@@ -196,7 +196,7 @@ def entries(paths: RunPaths) -> Iterator[Entry]:
 
 
 def _in_order(ops: _Ops) -> Iterator[tuple[int, bool]]:
-    """Yield (op, whether the entry is the op's end) in order of time.
+    """Yield (op, whether the entry is the op's completion) in order of time.
 
     At the same nanosecond, an invocation comes before a completion. The two ops then count as
     concurrent. Entries of one process keep their own order.
@@ -314,7 +314,10 @@ def _messages(
 
 
 def _moves(paths: RunPaths, keys: _Keys) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-    """Return the keys that each op assigned or subscribed to, and the keys rebalanced during it."""
+    """Return (moved keys, rebalanced keys), each as a mapping from op id to keys.
+
+    An op moves the keys that it assigns, subscribes to, or seeks in.
+    """
     moved: dict[int, list[str]] = {}
     rebalanced: dict[int, list[str]] = {}
     table = read_table(paths, "assignments")

@@ -143,7 +143,7 @@ def _moment(name: str, at_ns: int, args: Mapping[str, str]) -> Event:
 
 
 def _anomalies(paths: RunPaths, named: Names) -> Iterator[Event]:
-    """Yield an event for each described anomaly whose evidence contains a time."""
+    """Yield an event for each example of an anomaly, if its evidence contains a time."""
     try:
         verdict = read_verdict(paths.verdict)
     except StoreError:

@@ -35,7 +35,7 @@ def unpacking_folder(store: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(store: Path) -> list[str]:
-    """Remove the folders that no living import uses, and return their names."""
+    """Remove the folders that no running import uses, and return their names."""
     removed = []
     for folder in sorted(store.glob(f"{PREFIX}*")):
         with suppress(OSError):  # The folder belongs to another user, or is already deleted.

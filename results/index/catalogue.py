@@ -46,7 +46,7 @@ _COUNTS = (
 )
 """SQL condition for the runs that count in a rate "k of N".
 
-A run without a verdict, or one that was cut short, does not count: it may have missed the failure.
+A run does not count if it has no verdict or was cut short, because it may have missed the failure.
 """
 _MEASURED = 8
 """Number of newest runs from which the duration of the next run is estimated."""
@@ -309,8 +309,8 @@ class Index:
     def overheads_s(self, **alike: str) -> tuple[float, ...]:
         """Return the overhead in seconds of each of the newest matching runs.
 
-        The overhead is the run's duration without warm-up, main phase and judging. Only runs that
-        finished their plan and were judged count.
+        The overhead is the run's duration without warm-up, main phase and judging. A run counts
+        only if it finished its plan and was judged.
 
         Args:
             alike: The column values that a run must have: `suite`, `entry`, `system`, `hosts`,
@@ -351,7 +351,7 @@ class Index:
             with transaction(self._connection):
                 forget_rows(self._connection, gone)
         for batch in _batches(changed):
-            # The stamp is taken first, so that a run that changes during the read is read again.
+            # The stamp is taken before the read. So a run that changes meanwhile is read again.
             rows = [
                 (stamp, read_run(paths), read_reached(paths))
                 for paths in batch

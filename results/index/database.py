@@ -1,4 +1,4 @@
-"""Open the SQLite file of an index, and rebuild it if it is damaged or of another version."""
+"""Open the SQLite file of an index, and rebuild it if it is damaged or has another version."""
 
 import contextlib
 import dataclasses
@@ -54,7 +54,7 @@ version.
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an index file; a damaged file or one of another version is removed and rebuilt.
+    """Open an index file; if it is damaged or has another version, remove and rebuild it.
 
     The index is kept in memory in three cases: the file cannot be written, another process locks it
     for too long, or other users may write to its folder. In the last case they could insert rows
@@ -81,7 +81,7 @@ def in_memory() -> sqlite3.Connection:
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Return whether an SQLite error means only that other processes hold the index locked."""
+    """Return whether an SQLite error means only that other processes keep the index locked."""
     # Errors of Python's own module have no code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return code & _PRIMARY in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -105,7 +105,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether an index file is missing, or is a regular file safe from other users."""
+    """Return whether a path is missing, or is a regular file that other users cannot write."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and is_closed(path)
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def _is_closed(folder: Path) -> bool:
 
 
 def _connection(path: Path | str) -> sqlite3.Connection:
-    # The index has a lock of its own, so that a server's threads may share a connection.
+    # `Index` has its own lock, so that a server's threads may share a connection.
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
@@ -132,7 +132,7 @@ def _connection(path: Path | str) -> sqlite3.Connection:
 
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Create the tables if their version differs, and check that the file can be written."""
+    """Create the tables again if the version differs, and check that the file can be written."""
     with transaction(connection):
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version != SCHEMA_VERSION:

@@ -50,7 +50,7 @@ _TELLING = (
     "plan.toml", "verdict.json", "milestones.jsonl", "night.json", "lock", "report.html",
     "scenario.json",
 )  # fmt: skip
-"""Files that show a change of a run by their times or sizes."""
+"""Files whose time or size changes when the run changes."""
 
 
 def stamp_of(paths: RunPaths) -> str:
@@ -171,7 +171,7 @@ def _of_night(night: Night | None) -> dict[str, object]:
 
 
 def stored_names(paths: RunPaths) -> Names:
-    """Return the short names of a run's ops and values; ops only if their table is small."""
+    """Return the short names of a run's values and, if the ops table is small, of its ops."""
     ops = paths.table("ops")
     inside = not paths.record.is_symlink() and is_plain(ops)
     small = inside and ops.stat().st_size <= MAX_OPS_BYTES
@@ -313,7 +313,7 @@ def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
 
 
 def _printable(parts: dict[str, object]) -> dict[str, object]:
-    """Return the fields with texts cut, and without surrogate halves, which SQLite cannot store."""
+    """Cut long texts, and escape surrogate halves, because SQLite cannot store them."""
     texts = {
         key: inert(each[:_MAX_SENTENCE])
         for key, each in parts.items()

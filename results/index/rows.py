@@ -31,7 +31,7 @@ class RunRow:
     Attributes:
         run_id: `<name>/<UTC time>-<seed>`.
         name: Name of the plan.
-        system: The system under test, as the plan names it: `kafka:4.3.1`.
+        system: Name of the system under test in the plan: `kafka:4.3.1`.
         version: Version of the system: `4.3.1`.
         workload: log, txn, groups or script.
         hosts: The kind of hosts: namespace, docker, ssh or process.
@@ -45,15 +45,14 @@ class RunRow:
         state: A `RunState`.
         verdict: valid, unknown or invalid; empty if there is none.
         tone: Colour of the run: the colour of its page (`results.wording.headline`), or `told` for
-            a
-            scripted run that ended as expected.
+            a scripted run that ended as expected.
         verdict_class: safety, liveness, unknown or harness; empty if valid or not judged.
         judge: Name of the judge that gave the verdict.
         sentence: The verdict in a sentence.
         cause: Cause of the anomaly in `witness`, in a sentence; empty if not known.
         witness: The best example of an anomaly, in a sentence, or the reason for an unknown
             verdict; `cause` and `witness` are cut after 600 characters.
-        anomalies: (name, number that are not allowed), the most serious first.
+        anomalies: (name, number of examples that are not allowed), the most serious anomaly first.
         faults: (kind, number of confirmed faults).
         signature: Key of the failure; empty if the run did not fail.
         signature_sentence: The failure in a sentence.
@@ -64,7 +63,7 @@ class RunRow:
         operations: Number of operations that ended; None if not known.
         throughput: Successful operations per second while clients worked; None if not known.
         recover_s: Seconds from the end of the main phase until all faults were healed and every
-            partition had a full ISR; None if the run did not reach this.
+            partition had a full ISR; None if this did not happen.
         suite, night, entry, why, repeats: The fields of `night.json`; empty if no suite started the
             run.
         size_bytes: Size of the run's folder.
@@ -137,8 +136,8 @@ class Seen:
         key: Key of the failure's signature.
         sentence: The failure in a sentence.
         first, last: The earliest and the latest run with the failure.
-        first_night, last_night: Ids of the first and last nightly run with it; empty if none had
-            it.
+        first_night, last_night: Ids of the first and last nightly run with the failure; empty if no
+            nightly run had it.
         times: Number of runs with the failure.
         repeats: How often the failure recurred in reruns, over all nightly runs of the store.
     """
@@ -162,9 +161,9 @@ class NightRow:
         runs: Number of runs, including reruns of failed runs.
         repeats: Number of reruns of failed runs.
         running: Number of runs that are still running.
-        verdicts: Number of runs by tone, without reruns. A tone is a verdict, or `allowed` (valid
-            with allowed anomalies), `unjudged` (no verdict), or `told` (a scripted run that ended
-            as expected).
+        verdicts: Number of runs for each tone, without reruns. A tone is a verdict, or `allowed`
+            (valid with allowed anomalies), `unjudged` (no verdict), or `told` (a scripted run that
+            ended as expected).
         tone: The worst tone of all runs. A nightly run with an unjudged run is not valid.
         left_open: Number of runs that ended without a verdict: they died or were not judged.
         new: Keys of failure signatures that no earlier nightly run of the store had.

@@ -35,5 +35,5 @@ def named(numbers: Iterable[int]) -> Reached:
 
 
 def name_of(number: int) -> str:
-    """Return the name of the transition with a number below `PAIRS_FROM`."""
+    """Return the name of the transition with the given number, which is below `PAIRS_FROM`."""
     return _NAMES[number]

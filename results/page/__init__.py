@@ -17,10 +17,11 @@ The phrases that page, terminal and index share are in `results/wording`.
 
 `story.py` describes a scripted run. These modules help:
 
-- `scenes.py` has the log of each replica at each step; `logs.py` groups it into runs of records.
+- `scenes.py` determines the log of each replica at each step; `logs.py` groups it into runs of
+  records.
 - `changes.py` compares a step with the step before.
 - `axis.py` and `drawing.py` compute the drawing of a step.
 - `checkpoints.py` shows the lines of the brokers' checkpoint files.
-- `endings.py` has the fate of each message.
-- `twins.py` finds a run with another rule, to show both side by side.
+- `endings.py` determines the fate of each message.
+- `twins.py` finds a run of the scenario with another rule, to show both runs side by side.
 """

@@ -1,4 +1,4 @@
-"""The columns of a drawing of logs: one for each offset if there are few, else for spans."""
+"""The columns of a drawing of logs: one for each offset, or for each span if there are many."""
 
 import itertools
 from collections.abc import Iterable, Sequence

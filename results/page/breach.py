@@ -29,9 +29,10 @@ class Breach:
 
     Attributes:
         how: `Broken promise`, or the strict judge's rule. For a verdict that is not invalid:
-            `Promise not kept` or `Promise perhaps not kept`.
+            `Promise not kept` or `Promise that may be broken`.
         promise: The guarantee, as a sentence; empty if none is known.
-        beside: The judge's remark: the source of the rule, or the doubt; empty if none.
+        beside: The judge's remark: why only the strict judge forbids the anomaly, or why the
+            anomaly is not trusted; empty if none.
         where: The ids of the anomaly: `log-0-1, offset 121, value 8589935713, broker 1 (n1), leader
             epoch 4`.
     """

@@ -82,7 +82,7 @@ class BrokerLogs:
 
     Attributes:
         lines: Lines of all nodes. Lines that prove the anomaly's events come first, then the
-            others, each group by time.
+            others, each group in order of time.
         left_out: Number of further lines that were found.
         about_s: Precision in seconds of the run's start on the wall clock.
         cut: Whether the files were too large to be read completely.
@@ -203,7 +203,7 @@ def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]
 
 
 def _cut_to(line: bytes, named: re.Pattern[bytes]) -> int | None:
-    """Return the offset to which a line reports a truncation of the partition, or None."""
+    """Return the offset to which the partition was truncated according to a line, or None."""
     if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
         return None
     cut = _CUT_TO.search(line[:_LOOKED_AT])
@@ -320,7 +320,7 @@ def _gather(
     for line, length, at_s in lines:
         ours = bool(named.search(line))
         proves = ours and bool(_PROOF.search(line))
-        # A line that proves the story is not grouped with similar lines: its numbers matter.
+        # A line that proves an event is not grouped with similar lines: its numbers matter.
         alike = line if proves else _CHANCE.sub(b"0", line[_STAMP_BYTES:])
         if (known := found.get(alike)) is not None:
             known.times += 1

@@ -3,8 +3,8 @@
 The page lists these faults apart from the explanation. A fault is listed apart in two cases:
 
 - It began after the last truncation of the message.
-- It hit no broker that led, acknowledged or truncated between the send and the truncation, and it
-  was not in force around an election.
+- It hit no broker that led the partition, acknowledged the message or truncated it between the send
+  and the truncation. It also was not in force around an election.
 
 Faults that delete records or cause an election always stay in the explanation.
 """

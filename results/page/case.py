@@ -55,10 +55,11 @@ class Case:
     Attributes:
         example: The main anomaly.
         values: The values that the main anomaly concerns, its own value first.
-        sends, polls: Rows of related operations, by time: operations at its offset, of its values,
-            or named in its evidence. For an unavailable partition: the failed sends.
-        looks: Observations of each replica, by time.
-        reigns: Leaders, by time.
+        sends, polls: Rows of related sends and polls, in order of time. They are at the main
+            anomaly's offset, have its values, or are named in its evidence. `sends` also has the
+            sends that failed while the partition was unavailable.
+        looks: Observations of each replica, in order of time.
+        reigns: Periods of leadership, in order of time.
         isr: (time, brokers) for each observed change of the ISR.
         truncations: All truncations of the main anomaly's partition, because any of them may
             explain an observation.

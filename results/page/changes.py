@@ -1,4 +1,4 @@
-"""Describe the changes from one step of a scripted run to the next, by offset and in sentences."""
+"""Describe the changes between two steps of a scripted run, for each offset and in sentences."""
 
 import itertools
 from collections import defaultdict

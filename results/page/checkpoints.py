@@ -51,7 +51,7 @@ class FileAt:
 
     Attributes:
         lines: The lines about the partition; empty if there is a `note`.
-        note: `no file`, `empty` or `no line of this partition`.
+        note: `no file`, `empty` or `no line for this partition`.
         changed: Whether the file changed since the step before.
     """
 
@@ -62,7 +62,7 @@ class FileAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRow:
-    """One checkpoint file of all brokers, in the order of the drawing."""
+    """The copies of one checkpoint file on all brokers, in the order of the drawing."""
 
     name: str
     cells: tuple[FileAt, ...]
@@ -78,7 +78,8 @@ def checkpoint_rows(
 ) -> list[list[FileRow]]:
     """Return the rows of checkpoint files for each step.
 
-    A file is left out if it has equal text on every broker at every step and contains only zeros.
+    A file is left out if it has no line for the partition, or only the offset 0, on all brokers at
+    all steps. The files of leader epochs and high watermarks are never left out.
 
     Args:
         folders: The folders `snapshots/<step>`, in the order of the steps.
@@ -138,7 +139,7 @@ def _row(name: str, nodes: Sequence[str], *, before: _Texts | None, now: _Texts)
 
 
 def _marked(cell: FileAt, name: str, others: Sequence[Sequence[str]]) -> FileAt:
-    """Return a mask of the lines of a broker's file that another broker's file lacks."""
+    """Mark the lines of a broker's file that another broker's file lacks."""
     lines = tuple(
         replace(
             line,
@@ -173,9 +174,9 @@ def _cell(name: str, before: str | None, now: str | None, *, first: bool) -> Fil
 
 
 def _comparable(name: str, old: Sequence[str], at: int) -> Sequence[str]:
-    """Return the lines of the old file to which a line of the new file may be equal.
+    """Return the lines of an old file with which line `at` of the new file is compared.
 
-    A header line of the leader epoch file may only equal the old line with the same number.
+    A header line of the leader epoch file is compared only with the old line at the same index.
     """
     return (
         old[at : at + 1]

@@ -269,7 +269,7 @@ def _chart(sheet: _Sheet, looks: Sequence[Look], offset: int, *, span: tuple[int
 
 
 def _path(sheet: _Sheet, points: Sequence[tuple[float, float]]) -> str:
-    """Return an SVG path with a step at each observation, and gaps where none was made."""
+    """Return an SVG path with a step at each observation, and gaps between distant observations."""
     parts: list[str] = []
     before_s = None
     for at_s, y in _thinned(points):

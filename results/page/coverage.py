@@ -1,4 +1,4 @@
-"""Return the transitions that a run reached, and the new ones, for page and terminal."""
+"""Return the transitions that a run reached, and those of them that are new in the store."""
 
 from dataclasses import dataclass
 

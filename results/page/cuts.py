@@ -1,8 +1,8 @@
-"""Find the replicas that truncated the main anomaly's offset, and the times.
+"""Find when, and on which nodes, the log was truncated at or below the main anomaly's offset.
 
-The evidence is observations of each log's end, and lines in the brokers' own logs. A log that ended
-at 25 and later at 24 was truncated at 24 or lower, and may have grown again. A truncation is named
-only if no other one fits.
+The evidence is observations of each log's end, and lines in the brokers' own logs. If a log ended
+at 25 and later at 24, it was truncated at 24 or lower, and may have grown again. The observation is
+assigned to a recorded truncation only if no other recorded truncation fits it.
 """
 
 import re
@@ -21,7 +21,7 @@ LATE_S = 2.0
 _SAME_CUT_S = 1.0
 """The maximum number of seconds between two log lines of one truncation."""
 LOSING = {*TAKERS, "reassignment"}
-"""Fault kinds that remove the end of a log without a log line."""
+"""Fault kinds that remove the end of a log without a line in the broker's log."""
 Line = tuple[float, int]
 Logged = Mapping[str, Sequence[Line]]
 """For each node: (second, offset) of each line that reports a truncation. Nodes with a shifted
@@ -102,8 +102,8 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
 def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequence[Row]) -> bool:
     """Return whether a log's only truncation at the offset removed an earlier record.
 
-    The log reached beyond the offset before the main anomaly's first send. For a log to receive and
-    lose the anomaly's message at this offset, two truncations would be necessary.
+    The log had a record at the offset before the main anomaly's first send. To receive and lose the
+    anomaly's message at this offset, the log would need two truncations.
     """
     sent_ns = _sent_ns(case)
     before = [each.end for each in case.looks.get(node, ()) if each.at_ns <= sent_ns]
@@ -122,7 +122,7 @@ def _sent_ns(case: Case) -> int:
 
 
 def _before(case: Case) -> str:
-    """Return a phrase with the value acknowledged at the offset before the anomaly's value.
+    """Return a phrase with the value that was acknowledged at the same offset before the send.
 
     The phrase is "" if there is no such value, or more than one.
     """
@@ -159,7 +159,7 @@ def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
 def _by_lines(
     node: str, rows: Sequence[Row], drops: Sequence[_Drop], lines: list[Line], *, offset: int
 ) -> Iterator[Told]:
-    """Yield the truncations that a broker logged, and observed ones without a log line."""
+    """Yield the truncations that a broker logged, and observed truncations that it did not log."""
     left = list(lines)
     for one, two in drops:
         mine = [each for each in left if _s(one) - LATE_S <= each[0] <= _s(two)]
@@ -186,7 +186,7 @@ def _by_looks(
     *,
     offset: int,
 ) -> Iterator[Told]:
-    """Yield the truncations that observations show, and recorded ones without a known time."""
+    """Yield the truncations that observations show, and the recorded ones without a known time."""
     kept = Counter(row["from_offset"] for row in rows)
     fitting = [{cut for cut in kept if cut <= two.end} for _, two in drops]
     wanted = Counter(cut for each in fitting for cut in each)
@@ -203,7 +203,7 @@ def _by_looks(
 
 
 def _without(rows: Sequence[Row], cuts: Sequence[int]) -> list[Row]:
-    """Return the rows that remain when one row with each given offset is removed."""
+    """Remove one row for each given offset, and return the remaining rows."""
     gone, left = Counter(cuts), []
     for row in rows:
         if gone[row["from_offset"]] > 0:

@@ -204,7 +204,7 @@ def _fitting(name: str, width: float) -> str:
 
 
 def _names(log: Log, column: Column) -> str:
-    """Return the name of a column's record, or its first and last names.
+    """Return the name of a column's record, or the names of its first and last records.
 
     If the column has several kinds of records, only one name is returned.
     """

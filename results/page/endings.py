@@ -49,7 +49,7 @@ class Fate:
 
 
 def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
-    """Return the messages that a run acknowledged, held at its end, and read at its end."""
+    """Return the acknowledged messages of a run, and those stored and read at the run's end."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
     read = _read(tables, place)
@@ -109,7 +109,7 @@ def _number(name: str) -> int:
 
 
 def _looked(scenes: Sequence[Scene]) -> bool:
-    """Return whether the run has logs with messages. A controller quorum's scenario has none."""
+    """Return whether the run has logs with messages, unlike a scenario of the controller quorum."""
     runs = [run for scene in scenes for each in scene.replicas for run in each.log.runs]
     return any(run.number is not None for run in runs)
 

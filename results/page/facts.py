@@ -22,8 +22,9 @@ def facts_of(
 
     Args:
         witness: The example of an anomaly that the verdict's sentence describes.
-        reigns: Leaders of its partition, by time; without them, the next leader has no card.
-        told: The main anomaly's events; without them, truncations have no card.
+        reigns: Periods of leadership of its partition, in order of time. If they are missing, there
+            is no card for the next leader.
+        told: The main anomaly's events. If they are missing, there is no card for truncations.
     """
     cut = _truncated(told) if told else ()
     sent = _sent(witness.evidence, told) if witness and told else ()

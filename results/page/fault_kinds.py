@@ -1,4 +1,4 @@
-"""The faults of a run by kind: the numbers planned, confirmed and healed."""
+"""The number of planned, confirmed and healed faults of each fault kind."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ class KindLine:
         confirmed: Number of planned faults with a measured effect.
         without_effect: Number of planned faults without an effect; `planned` is the sum of both.
         healed: Number of confirmed faults that were observed to be over.
-        not_healed: Number of faults not observed to be over. Faults without an effect count if
-            their heal failed.
+        not_healed: Number of faults not observed to be over. A fault without an effect counts only
+            if its heal failed.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class KindLine:
 
 
 def kind_lines(faults: Iterable[FaultLine]) -> list[KindLine]:
-    """Return a line for each fault kind, sorted by family, then a total; empty without faults."""
+    """Return a line for each kind, sorted by family, and a total line; empty without faults."""
     kinds: dict[tuple[str, str], list[FaultLine]] = defaultdict(list)
     for fault in faults:
         kinds[fault.family, fault.kind].append(fault)

@@ -1,4 +1,4 @@
-"""Show the final checkpoint files of all brokers side by side, for at most a few partitions."""
+"""Show the final checkpoint files of all brokers side by side, for a few partitions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class FinalFiles:
 
 
 def final_files(paths: RunPaths, witness: Example | None) -> list[FinalFiles]:
-    """Return the files of the main anomaly's partition, or of partitions with differing files.
+    """Return the files of the main anomaly's partition.
 
-    The second case applies if there is no main anomaly.
+    If there is no main anomaly, return the files of partitions whose files differ between brokers.
     """
     nodes = sorted(each.name for each in paths.nodes.glob("*") if (each / "data").is_dir())
     nodes = nodes[:MAX_NODES]

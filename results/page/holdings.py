@@ -1,7 +1,7 @@
 """The final content of each replica's files at an offset, or the reason why it is unknown.
 
-A log without a record there is evidence. A file that was not read or not collected is not evidence,
-so the page must show the difference.
+If a log has no record at the offset, this is evidence. If a file was not read or not collected,
+this is not evidence. So the page must show the difference.
 """
 
 from collections.abc import Collection
@@ -56,7 +56,7 @@ def unread_nodes(paths: RunPaths) -> dict[str, str]:
 def holdings(
     tables: RunTables, ours: pc.Expression, offset: int, *, expected: Collection[str]
 ) -> dict[str, Holding]:
-    """Return the final content of each replica's log at an offset, by node.
+    """Return, for each node, the final content of the replica's log at an offset.
 
     Args:
         tables: The run's tables.

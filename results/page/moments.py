@@ -14,7 +14,7 @@ MAX_REPLICAS = 5
 _CLOSE_S = 0.05
 """Events at most this number of seconds apart share a row."""
 _STALE_S = 4.0
-"""An observation of a replica older than this number of seconds is not shown."""
+"""If a replica's last observation is older than this number of seconds, it is not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

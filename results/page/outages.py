@@ -1,6 +1,6 @@
-"""Find the seconds in which every send to a partition failed, for each partition.
+"""Find, for each partition, the seconds in which every send failed.
 
-A single such second does not count, because a send may have begun at its very end.
+A single such second does not count, because a send may have begun at the end of the second.
 """
 
 from collections import defaultdict
@@ -20,7 +20,8 @@ class Outage:
     Attributes:
         place: The partition, `log-0-1`.
         seconds: Number of seconds with open sends but no success.
-        longest: Most such seconds in a row; seconds without sends between them do not count.
+        longest: Largest number of such seconds in a row. Seconds without sends are skipped: they
+            neither count nor interrupt the row.
         calm: Number of such seconds while no fault was in force.
         spans: (first, last) second of each unavailable period, both inclusive.
     """
@@ -33,7 +34,7 @@ class Outage:
 
 
 def outages(tables: RunTables, faults: Sequence[FaultLine]) -> tuple[list[Outage], int]:
-    """Return (unavailable partitions, the longest first; number of partitions always available)."""
+    """Return (unavailable partitions, longest outage first; number of always available ones)."""
     lines: dict[tuple[str, int], dict[int, bool]] = defaultdict(dict)
     for row in tables.statistics("availability").to_pylist():
         if row["attempted"] and row["second"] is not None:

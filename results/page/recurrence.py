@@ -24,7 +24,7 @@ from results.wording.plural import many
 
 INDEX_FILE = ".index.sqlite"
 MAX_UNREAD = 100
-"""Maximum number of runs read for one page. If more are new, run `logquake reindex`."""
+"""Maximum number of runs read for one page. If more runs are new, use `logquake reindex`."""
 
 _UNKNOWN = (
     "It is not known whether this failure was seen before, because the store has no index of all"
@@ -41,8 +41,8 @@ class Recurrence:
         signature: Signature of the failure; None if the run did not fail.
         seen: Runs and nightly runs with this signature, and its rate in reruns; None if unknown or
             none.
-        alike: A run with equal settings, and the number of failed runs with these settings; None if
-            unknown.
+        alike: A run with the same settings, and the rate of the failure in runs with these
+            settings; None if unknown.
         night: The nightly run that this run belongs to; None if no suite started the run.
         known: Whether the store was searched.
         run_id: Id of this run.
@@ -134,8 +134,8 @@ def index_beside(paths: RunPaths) -> Iterator[Index | None]:
     """Open the index of the store that contains a run.
 
     Yields:
-        The index, or None. There is none for a sample, for a folder that is not a store, for an
-        unreadable store, and for a large store without an index.
+        The index, or None. The result is None for a sample, for a folder that is not a store, for
+        an unreadable store, and for a large store without an index.
     """
     with ExitStack() as opened:
         try:

@@ -213,7 +213,7 @@ def _logs(
 
 
 def _replicas(tables: RunTables, example: Example) -> list[str]:
-    """Return every node that had a log of the partition, even one without records in the window."""
+    """Return every node with a log of the partition, even if no record is in the window."""
     states = tables.record("replica_states", filters=place_of(example))
     return sorted({str(node) for node in states["node"].to_pylist()})
 

@@ -44,13 +44,13 @@ class ReplicaAt:
             it claims to lead.
         in_isr: Whether the replica is in the ISR; None if there is no ISR or it is unknown.
         belief: The broker's own view of the leader, if it differs from the cluster's metadata:
-            `thinks it leads` or `has not heard it`; else empty.
-        role: The role of a controller: `candidate, epoch 3`; for an inactive one, `was leader,
-            epoch 2`.
+            `thinks it leads` or `does not know that it leads`; else empty.
+        role: The role of a controller: `candidate, epoch 3`; for a controller that is not up, `was
+            leader, epoch 2`.
         log: The replica's log.
         high_watermark: The replica's own high watermark; None if unknown.
         on_disk: Whether the high watermark comes from the checkpoint file, because the broker did
-            not answer.
+            not respond.
     """
 
     node: str
@@ -74,12 +74,12 @@ class Scene:
     replicas: tuple[ReplicaAt, ...]
 
     def called(self, node: str) -> str:
-        """Return the scenario's name of a node."""
+        """Return the name of a node in the scenario."""
         known = self.replica(node)
         return known.called if known else node
 
     def broker(self, number: int | None) -> str:
-        """Return the scenario's name of the broker or controller with this number."""
+        """Return the name, in the scenario, of the broker or controller with this number."""
         return "no broker" if number is None or number < 0 else self.called(f"n{number}")
 
     def replica(self, node: str) -> ReplicaAt | None:
@@ -112,7 +112,7 @@ def scenes_of(
         tables: The run's tables.
         steps: The steps, in order.
         place: The partition that the scripted run is about.
-        roles: The scenario's names of the nodes.
+        roles: Names of the nodes in the scenario.
     """
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     records = _by_snapshot(tables.record("replica_records", filters=here).to_pylist())
@@ -183,7 +183,7 @@ def _replica(
 
 
 def isr_is_known(step: Step) -> bool:
-    """Return whether the ISR is known; it is unknown if no broker answered."""
+    """Return whether the ISR is known; it is unknown if no broker responded."""
     return bool(step.isr or step.beliefs or step.leader is not None)
 
 

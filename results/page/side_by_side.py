@@ -29,7 +29,7 @@ class Run:
     Attributes:
         paths: The run; None if there is none.
         differs: Differences from the wanted result, in sentences; empty if there are none.
-        counts: Whether the run counts in rates. A run stopped with Ctrl-C does not.
+        counts: Whether the run counts in rates. A run stopped with Ctrl-C does not count.
     """
 
     paths: RunPaths | None

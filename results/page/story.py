@@ -69,13 +69,13 @@ class StepView:
     files: tuple[FileRow, ...]
     truncations: tuple[str, ...]
     called: Mapping[str, str]
-    """The scenario's name of each node."""
+    """The name of each node in the scenario."""
     nodes: tuple[str, ...]
     """The nodes of the drawing and of the checkpoint files."""
     who: str
     """The leader and the ISR: `A leads in epoch 0; in sync: A and B`."""
     agreed: str
-    """The brokers that answered, if all of them agree with the cluster's metadata; else empty."""
+    """The brokers that responded, if all of them agree with the cluster's metadata; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ def _what(choice: str) -> str:
 
 def _column(run: Told, *, mine: bool, page: Path, both: bool) -> Column:
     href = None
-    # A page in the run's folder is written together with its twin's, any other page alone.
+    # The page in the run's folder is written together with the twin's page. Others are not.
     there = both or run.paths.report.is_file()
     if not mine and there and not is_sample(run.paths) and page.parent.is_dir():
         href = os.path.relpath(run.paths.report.absolute(), page.parent.absolute())

@@ -15,7 +15,7 @@ from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
 
 COMPARED = ("rule", "elr")
-"""Scenario choices by which two runs can be compared. A scenario's first one is used."""
+"""Scenario choices by which two runs can be compared; the first one of a scenario is used."""
 _ORDER: dict[str, int] = {
     Rule.HIGH_WATERMARK: 0,
     Rule.LEADER_EPOCH: 1,

@@ -2,8 +2,8 @@
 
 The main anomaly is the example that shows the failure best. The code calls it the witness. Each
 event is a row of the record, or follows from two rows. Nothing is guessed. A truncation has the
-time of its broker's log if this broker's clock is the machine's clock and no fault shifted it. If
-an event's time is unknown, its text states that.
+time from the broker's log if the broker uses this machine's clock and no fault shifted this clock.
+If an event's time is unknown, its text states that.
 """
 
 import bisect
@@ -28,11 +28,12 @@ _MAX_SENDS = 6
 _MAX_REIGNS = 10
 _MAX_FAULTS = 10
 _BACKOFF_NS = 100_000_000
-"""The time for which a client without an answer waits before it retries (retry.backoff.ms)."""
+"""The time that a client waits before it retries a request (retry.backoff.ms)."""
 _BEFORE_S, _AFTER_S = 2.0, 3.0
 """The seconds shown before and after the main anomaly's own events."""
 _NEAR_S = 30.0
-"""Reads and observations later than this many seconds are listed, but lie outside the time axis."""
+"""Reads and observations more than this many seconds from the other events are listed, but lie
+outside the time axis."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -182,7 +183,7 @@ def _ends_of(events: Sequence[Event], room: int) -> list[Event]:
 
 def _window(own: Sequence[Event], end_s: float) -> tuple[float, float]:
     timed = [(each.at_s, each.kind) for each in own if each.at_s is not None]
-    # Late reads and observations see the anomaly, too, but its cause is much earlier.
+    # Late reads and observations also show the anomaly, but its cause is much earlier.
     seen = {Kind.READ, Kind.HELD}
     core = [at_s for at_s, kind in timed if kind not in seen] or [min(timed)[0]]
     low, high = min(core), max(core)
@@ -223,14 +224,14 @@ def _client(row: Row) -> str:
 
 
 def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
-    """Return up to `most` rows: first those of the main anomaly's values, then others by time."""
+    """Return up to `most` rows; the rows with the main anomaly's values come first."""
     mine = [row for row in rows if row["value"] in case.values]
     rest = [row for row in rows if row["value"] not in case.values]
     return [*mine, *rest][:most]
 
 
 def _teller(case: Case, row: Row) -> str:
-    """Return the broker that acknowledged a send, or the client of a send without an answer."""
+    """Return the broker that acknowledged a send, or the client if no broker acknowledged it."""
     if not row["acked"]:
         return _client(row)
     evidence = case.example.evidence
@@ -245,8 +246,9 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
     """Return whether only this leader can have acknowledged a send.
 
     A leader that is cut off may continue while another broker leads. Only the leader epoch in a
-    copy of the record shows which of the two acknowledged it. The client must also have had no time
-    to send to both. Elections are observed late. Without a copy, for example after a truncation,
+    copy of the record shows which of the two brokers acknowledged it. The send must also be too
+    short for the client to send to both brokers. It must end well before the observed end of the
+    leadership, because elections are observed late. Without a copy, for example after a truncation,
     only a partition's first leader can be named.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
@@ -295,10 +297,10 @@ def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
 
 
 def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
-    """Yield events for the first and the last observation of each log beyond the anomaly's offset.
+    """Yield, for each log, its first observation beyond the anomaly's offset, or that it has none.
 
-    A log that was never truncated at this offset only grew. So it had its final content at the
-    offset from the first observation on.
+    If a log was never truncated at this offset, it had its final content there already at the first
+    observation.
     """
     taken = any(each.kind in LOSING for each in faults)
     cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
@@ -324,7 +326,7 @@ def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
 
 
 def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Event]:
-    """Yield truncation events; one without a time is placed after the sends and the next leader."""
+    """Yield truncation events; those without a time come after the sends and the next leader."""
     begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
     later = max(_after_first_reign(case), *begun, 0.0)
     for each in dropped:

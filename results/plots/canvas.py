@@ -45,7 +45,7 @@ def load() -> None:
 
 def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axes"]:
     """Return an empty plot over seconds, with the period of each confirmed fault shaded."""
-    import matplotlib as mpl  # noqa: PLC0415 - half a second, which only who draws should wait
+    import matplotlib as mpl  # noqa: PLC0415 - takes half a second, so only drawing imports it
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 - as above
     from matplotlib.figure import Figure  # noqa: PLC0415 - as above
 
@@ -88,8 +88,8 @@ def finish(figure: "Figure", axes: "Axes", *, name: str, left: float = 0.95) -> 
         figure: The plot.
         axes: The plot's axes.
         name: Prefix of the SVG's ids, so that they differ between the plots of a page.
-        left: Inches to the left of the axes, for numbers or names. A layout that matplotlib finds
-            by itself would draw each plot twice.
+        left: Inches to the left of the axes, for numbers or names. Matplotlib's automatic layout
+            would draw each plot twice.
     """
     import matplotlib as mpl  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""Plot the number of transitions, and of pairs of them, that hunts reached over time."""
+"""Plot how many transitions, and pairs of transitions, hunts reached over time."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median

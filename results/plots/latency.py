@@ -44,7 +44,7 @@ def _quantiles_plot(
     for (column, title, style), colour in zip(_QUANTILES, SERIES_COLOURS, strict=True):
         worst = _worst(rows, column, step=step)
         seconds = range(min(worst, default=0), max(worst, default=-1) + 1, step)
-        # A second without such an operation is a gap, not a line across it.
+        # A second without such an operation becomes a gap in the line.
         values = [worst.get(second, math.nan) for second in seconds]
         axes.plot(list(seconds), values, label=title, color=colour, linestyle=style, linewidth=1.3)
     axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""Plot the unavailable partitions, with the times."""
+"""Plot the periods in which each partition was unavailable."""
 
 from collections.abc import Sequence
 

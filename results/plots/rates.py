@@ -1,4 +1,4 @@
-"""Plot operations per second by outcome, and operations that found no free process."""
+"""Plot operations per second for each outcome, and those for which no process was free."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -57,7 +57,7 @@ class Commands(BaseModel):
         kill: Kills the broker without warning (SIGKILL).
         start: Starts the broker, then exits.
         stop: Shuts the broker down in order (SIGTERM).
-        pause, resume: Sends SIGSTOP or SIGCONT.
+        pause, resume: `pause` sends SIGSTOP, and `resume` sends SIGCONT.
         cut, join: `cut` blocks all packets between the node and `{host}`, in both directions;
             `join` undoes this. `join` without a `cut` is not an error.
         files: Prints a tar archive of the folders `{prefix}*` in the broker's log directories.

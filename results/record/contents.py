@@ -1,17 +1,18 @@
-"""The contents of a message besides its value, with which a reader checks that it is intact.
+"""Message contents besides the value: a reader uses them to check that a message is intact.
 
 The payload consists of the value, the time stamp and a filler. Key and header follow from the
 value:
 
     value (8 bytes) | time stamp (8 bytes, in ms) | filler
 
-Every eight bytes of the filler are a hash of value, length and time stamp, mixed with their
-position. So every byte is known, and a reader compares the whole payload. This finds more errors
-than a checksum. The record's time stamp must equal the one in the payload.
+Each word of eight bytes of the filler is a hash of value, length and time stamp, mixed with the
+word's position. So every byte is known, and a reader compares the whole payload. This finds more
+errors than a checksum. The record's time stamp must equal the time stamp in the payload.
 
 The plan sets the length of payloads (`shapes`) and the headers of messages (`headers`). A message
-with mixed headers has a different, compressible filler, so the reader recognizes it. If a partition
-has few keys, each message has a header, and some messages have no payload (`keys`).
+with mixed headers has a different filler, which can be compressed. So the reader recognizes such a
+message. If a partition has few keys, each message has a header, and some messages have no payload
+(`keys`).
 
 A payload shorter than `TIMED_FROM` bytes has no room for the time stamp, and its headers are plain.
 A payload of 8 bytes has no room for a filler. Then only the other fields are compared. Messages of
@@ -61,7 +62,7 @@ _OF_MIXED = 0xE703_7ED1_A0B4_28DB
 _AT_ONCE_BYTES = 8 << 20
 _UNSEEN = object()
 FEW = 16
-"""Maximum number of messages for which computing each message alone is faster than columns."""
+"""Up to this number of messages, computing each message alone is faster than whole columns."""
 
 _MOST_SIZES = 64
 """If payloads have more distinct sizes than this, each payload is checked alone."""
@@ -313,7 +314,7 @@ def _damage_of(payload: bytes | None, key: bytes | None, found: object, at_ms: i
 def _damage_of_keyed(
     payload: bytes | None, key: bytes | None, held: tuple[int, int], at_ms: int
 ) -> int:
-    """Return the damage bits of a record with one of few keys, from the value in its mark."""
+    """Return the damage bits of a record whose partition has few keys, based on its mark."""
     value, keys = held
     wrong_key = KEY * (key != key_bytes(value, keys))
     if payload is None or is_tombstone(value):
@@ -327,7 +328,7 @@ def _damage_of_keyed(
 
 
 def _was(payload: bytes, sent: bytes) -> bool:
-    """Return whether a payload equals the sent payload, or most of it."""
+    """Return whether all bytes of a payload, or most of them, equal the sent payload."""
     return payload == sent or 2 * sum(map(eq, payload, sent)) > len(sent) + 2 * VALUE_BYTES
 
 

@@ -1,7 +1,7 @@
 """The capabilities that a system declares: the possible observations and the possible faults.
 
 Kafka and the reference cluster permit all observations and all faults. Another system declares its
-limits in `system.json` of the run. The judge then skips checks that it cannot do.
+limits in `system.json` of the run. The judge then skips checks that need other data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,7 +95,7 @@ class Declared(BaseModel):
     Attributes:
         what: Name of the system for people: `kfake of franz-go`.
         sees: Data that can be observed.
-        cannot: Reason why a fault is not possible, by the name of the missing ability.
+        cannot: For each missing ability, the reason why faults that need it are not possible.
         notes: Further sentences for the verdict.
         unread: Settings of brokers or topics that the system could not report. Checks that depend
             on them are not done, and the verdict mentions it.

@@ -25,11 +25,11 @@ TABLES: Mapping[str, str] = {
     "ops": "One row for each operation of a client.",
     "sends": "One row for each message that an operation sent.",
     "polls": "One row for each message that an operation read.",
-    "arrivals": "Operations in each 100 ms: the offered ones, and those without a free process.",
+    "arrivals": "For each 100 ms: the offered operations, and those for which no process was free.",
     "availability": "The number of sends to each partition, and of successful sends, in each time"
     " window.",
     "assignments": "The partitions that a consumer was assigned or lost, and its seeks.",
-    "commits": "One row for each commit of a group's position, and for each question for it.",
+    "commits": "One row for each commit of a group's position, and for each request for it.",
     "transactions": "One row for each transaction, with its decision and its outcome.",
     "final_reads": "The end of each final read of a partition.",
     "reservations": "The values that each worker may write.",
@@ -39,15 +39,15 @@ TABLES: Mapping[str, str] = {
     "replica_records": "Every record in the log of every replica, read from the brokers' files.",
     "replica_states": "The start and end of each replica's log, and its high watermark.",
     "truncations": "Each truncation of a replica's log.",
-    "quorum_states": "The states of each voter of the controllers' quorum, as it reported them.",
+    "quorum_states": "The states that each voter of the controllers' quorum reported.",
     "kept_commits": "Positions of groups, read from the brokers' files.",
     "transforms": "The input and the output records of a pipeline.",
     "shared": "The deliveries and acknowledgements of each record of a share group.",
     "op_invocations": "The beginning of each operation.",
     "op_completions": "The end of each operation.",
-    "send_invocations": "Each message, before it was handed to the producer.",
-    "send_completions": "The result of each message.",
-    "polled": "Each message, when it was read.",
+    "send_invocations": "Each message, recorded before it was handed to the producer.",
+    "send_completions": "The result of sending each message.",
+    "polled": "Each message, recorded when it was read.",
 }
 """A description of each table and each stream."""
 
@@ -60,15 +60,15 @@ COLUMNS: Mapping[str, str] = {
     "asked_ns": "When the client sent the request.",
     "assignments.offset": "Where the consumer starts to read. Null for the beginning; in a group,"
     " for the committed offset.",
-    "assignments.op_id": "The operation in which the client heard of it.",
+    "assignments.op_id": "The operation during which the client learned of the change.",
     "attempted": "Sends under way in the window.",
-    "commits.offset": "The committed position. Null if the group has none, or if no answer came.",
+    "commits.offset": "The committed position. Null if the group has none, or if no response came.",
     "commits.op_id": "The operation that committed, or that asked for the position.",
     "committed_by": "The operation that committed the position, from the commit's metadata. Null if"
     " unknown.",
     "complete": "Whether the read reached its target.",
     "complete_ns": "When the operation ended. Null if it never ended.",
-    "confirmed_ns": "When a measurement showed the fault's effect. Null if none did.",
+    "confirmed_ns": "When a measurement showed the fault's effect. Null if none showed it.",
     "control": "Whether it is a control record, such as a transaction marker.",
     "damage": "The fields that differ from the message sent, as a sum:"
     f" payload {PAYLOAD}, key {KEY}, headers {HEADERS}, time stamp {TIME}. 0 for an intact record,"
@@ -86,10 +86,10 @@ COLUMNS: Mapping[str, str] = {
     "from_offset": "The new end of the log: records from this offset on were removed.",
     "group_id": "The consumer group.",
     "heal_effect": "The measured effect of the heal, as JSON.",
-    "healed_ns": "When a measurement showed that the fault is undone. Null if none did.",
+    "healed_ns": "When a measurement showed that the fault is undone. Null if none showed it.",
     "high_watermark": "The high watermark. Null if unknown.",
     "high_watermark_ns": "When the high watermark was read.",
-    "high_watermark_source": "`fetch`: the broker answered it. `checkpoint`: it is from a file.",
+    "high_watermark_source": "`fetch`: from the broker's response. `checkpoint`: from a file.",
     "incarnation": "1 for the node's first start, 2 for its second. 0 for a row from a file.",
     "invoke_ns": "When the operation began.",
     "isolation": "The isolation level of the consumer.",
@@ -98,9 +98,9 @@ COLUMNS: Mapping[str, str] = {
     "kept_commits.log_offset": "The offset of the commit in `__consumer_offsets`.",
     "kind": "How the consumer got or lost the partition.",
     "last_stable_offset": "The offset before which a read_committed reader may read.",
-    "leader": "The leader's id. -1 or null: none.",
+    "leader": "The leader's id. -1 or null: no leader.",
     "leader_epoch": "The leader epoch. Null if unknown.",
-    "leadership.asked_ns": "When the observer sent its question. Null for a row from a file.",
+    "leadership.asked_ns": "When the observer sent its request. Null for a row from a file.",
     "leadership.log_offset": "The row's offset in the metadata log. It orders rows of the source"
     " `metadata-log`.",
     "log_end_offset": "The end of the log: the offset of the next record.",
@@ -108,10 +108,10 @@ COLUMNS: Mapping[str, str] = {
     "log_start_offset": "The start of the log: the smallest offset that it may still hold.",
     "messages": "How many messages the operation sent, read or acknowledged. In a transaction: how"
     " many it sent.",
-    "missed": "Operations that found no free process.",
-    "mop": "The place of the micro-operation in its operation, from 0.",
+    "missed": "Operations for which no process was free.",
+    "mop": "The index of the micro-operation in its operation, from 0.",
     "node": "The node.",
-    "observed_ns": "When the answer came. Null for a row from a file.",
+    "observed_ns": "When the response came. Null for a row from a file.",
     "observer": "The node that reported it.",
     "offered": "Operations that the rate offered in the window.",
     "offset": "The message's offset. Null if the client does not know it.",
@@ -120,7 +120,7 @@ COLUMNS: Mapping[str, str] = {
     "outcome": "How it ended. `fail`: certainly without effect. `info`: the effect is unknown.",
     "partition": "The number of the partition.",
     "phase": "The phase of the run in which the operation began.",
-    "pos": "The place of the message in the poll's result, from 0.",
+    "pos": "The index of the message in the poll's result, from 0.",
     "process": "The logical client. After an operation that ends as `info`, its number changes.",
     "producer_epoch": "The producer epoch. Null if unknown, -1 if there is none.",
     "producer_id": "The producer id. Null if unknown, -1 if there is none.",
@@ -134,18 +134,18 @@ COLUMNS: Mapping[str, str] = {
     "run_id": "The run: `NAME/TIME-SEED`.",
     "sequence": "The producer's sequence number. -1 if there is none.",
     "snapshot": "The step, or the moment, at which the row was collected. Null for a row that was"
-    " observed while the run went on.",
+    " observed during the run.",
     "source": "Where the row comes from.",
     "spec": "The fault as scheduled, and its result, as JSON.",
     "target_end": "The offset to reach.",
     "targets": "The nodes that the fault hit.",
-    "time_ns": "When the client heard of it.",
+    "time_ns": "When the client learned of the change.",
     "to_offset": "The old end of the log. Null if the broker did not log it.",
-    "told_ns": "When the client got the answer. Null if none came.",
+    "told_ns": "When the client got the response. Null if none came.",
     "topic": "The topic.",
-    "topic_id": "The id of the topic. A topic that is deleted and made again gets a new one.",
+    "topic_id": "The id of the topic. A topic that is deleted and created again gets a new id.",
     "transactional_id": "The transactional id. Null without a transaction.",
-    "transactions.outcome": "The coordinator's answer.",
+    "transactions.outcome": "The coordinator's response.",
     "transforms.value": "The value of the input.",
     "truncations.source": "The log file that reports it: `server-log` or `state-change-log`.",
     "txn_id": "The transaction: the number of its operation. Null without a transaction.",
@@ -153,14 +153,14 @@ COLUMNS: Mapping[str, str] = {
     " (KIP-966). Null if the source does not show it.",
     "value": "The message's value, unique in the run. Null for a record that is not Logquake's.",
     "value_from": "The first value of the range.",
-    "value_to": "The end of the range, which is no longer in it.",
+    "value_to": "The end of the range, exclusive.",
     "voted_directory": "The log directory id of the candidate that the node voted for (KIP-853).",
     "voted_for": "The candidate that the node voted for. Null without a vote.",
     "whole": "Whether that log has no gap from offset 0 on, so that it was not compacted.",
     "window_ns": "The start of the window.",
     "worker": "The number of the worker: the operating system's process that runs the client.",
 }
-"""A description of each column. `TABLE.COLUMN` wins over `COLUMN`."""
+"""A description of each column. `TABLE.COLUMN` overrides `COLUMN`."""
 
 TERMS: Mapping[str, type[StrEnum]] = {
     "commits.act": GroupAct,
@@ -183,6 +183,6 @@ def column_description(table: str, column: str) -> str:
 
 
 def terms_of(table: str, column: str) -> tuple[str, ...]:
-    """Return the terms that a column of a table may contain; empty if it is no closed set."""
+    """Return the terms that a column of a table may contain; empty if any text is possible."""
     terms = TERMS.get(f"{table}.{column}") or TERMS.get(column)
     return tuple(each.value for each in terms) if terms else ()

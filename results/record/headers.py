@@ -55,9 +55,9 @@ def coded_headers(headers: Header | None) -> bytes:
 def mark(headers: Header | None) -> bytes | None:
     """Return the mark of a message's headers, i.e. the bytes that readers compare.
 
-    If `HEADER` is the only header and as long as a key or a mark of few keys, the mark is its
-    content. Otherwise the mark is all headers in the encoding of record format 2. Without headers
-    it is None.
+    If `HEADER` is the only header, and its content is as long as a key or as a mark of few keys,
+    the mark is this content. Otherwise the mark is all headers in the encoding of record format 2.
+    Without headers, the mark is None.
     """
     match headers:
         case None | []:

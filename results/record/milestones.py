@@ -51,7 +51,7 @@ class Milestone:
     Attributes:
         name: One of the names in the module's docstring.
         at_ns: Nanoseconds since the run's start.
-        detail: Further facts, by milestone.
+        detail: Further facts; the keys depend on the milestone.
             `broker-ended`: the `node`, its `incarnation`, the error lines that it `said`, and the
             exit `code` (a negative code is a signal; it may also be `stopped`, or be missing).
             `open-transactions`: for each partition, the owner of an open transaction.
@@ -60,7 +60,7 @@ class Milestone:
             first and second observation (`first_ns`, `seen_ns`).
             `stopping-clients`: the number of `workers`.
             `worker-ended`: the `worker`, the `signal` of its crash, and its last lines (`said`).
-            `noted`: the number of `lives` of the servers.
+            `noted`: the number of server starts so far (`lives`).
             `stopped`: for each node `clean` or `killed`.
             `healed`, `recovered` and `drained`: `failed` and a sentence, if not reached.
             `audited`: each change of the hosts compared with the time before the run.

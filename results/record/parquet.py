@@ -3,9 +3,9 @@
 Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, through
 rows that repeat one value, or pages that zstd has compressed thirty-thousandfold. So the sizes
 declared in the footer and in each page are compared with the bytes of the columns. A file from a
-run has at most about twelve rows per byte (polls under heavy load, of thousands of consecutive
-records), and its pages shrink tenfold. Bytes between the columns do not count, because zeros there
-take no room in an archive, and holes take none on a disk.
+run has at most about twelve rows per byte, and its pages shrink tenfold. Polls under heavy load
+have the most rows per byte, because they read thousands of consecutive records. Bytes between the
+columns do not count: an archive compresses zeros, and holes take no space on a disk.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -26,7 +26,7 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Rows and bytes that any file may have, and that each byte of its columns adds."""
+"""Limits: rows and bytes that any file may have, and those that each byte of its columns adds."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
 """Maximum size of a text column, as if each row stored its own text."""

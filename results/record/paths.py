@@ -42,12 +42,12 @@ class RunPaths:
 
     @property
     def attached(self) -> Path:
-        """The things that the run created on an attached cluster; deleted after their removal."""
+        """List of what the run created on an attached cluster; deleted after the cleanup."""
         return self.root / "attached.json"
 
     @property
     def lock(self) -> Path:
-        """Lock file, locked with flock while the run is alive; it contains the controller's pid."""
+        """Lock file, locked with flock during the run; it contains the controller's pid."""
         return self.root / "lock"
 
     @property
@@ -117,7 +117,7 @@ class RunPaths:
 
     @property
     def timings(self) -> Path:
-        """Times of the command: its begin, judging, and page; missing without a command."""
+        """Times at which the command began, judged the run, and wrote the page; may be missing."""
         return self.root / "timings.json"
 
     @property

@@ -90,7 +90,7 @@ class Plan(Part):
     image: str | None = None
     """Image of docker containers, with Java or with Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """MiB of each node's own file system for data; by default data is on the store's."""
+    """Size in MiB of each node's own file system for data; by default the store's one is used."""
     nodes: int = Field(default=3, ge=1, le=9)
     """Number of brokers, named `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
@@ -123,7 +123,7 @@ class Plan(Part):
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
     """`java` or `java:VERSION` for Kafka's own clients; by default `librdkafka`."""
     group_protocol: GroupProtocol = "mixed"
-    """Protocol of group members. `mixed`: groups differ, if the consumer protocol is supported."""
+    """Protocol of group members. `mixed`: both protocols, if the consumer protocol is supported."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """`mixed` gives each worker a different compression."""
@@ -133,7 +133,7 @@ class Plan(Part):
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Keys per partition; 0: each message has its own. The workload keyed defaults to 8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
-    """The time after which a producer gives up a message; longer than the longest fault."""
+    """Time after which a producer gives up a message. It must exceed the longest fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
@@ -277,7 +277,7 @@ class Plan(Part):
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
-        """All (topic, partition) in order. The number n in a value counts them from 1."""
+        """All (topic, partition) pairs, in order. A value contains its pair's number, from 1."""
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
 
     @property
@@ -319,10 +319,10 @@ class Plan(Part):
 
     @property
     def hanging_after_s(self) -> float:
-        """Seconds after which a transaction that its coordinator has not ended counts as hanging.
+        """Seconds after which a transaction counts as hanging if its coordinator has not ended it.
 
-        The sum of the transaction timeout, the interval of the coordinator's timeout check, and the
-        time to write the markers.
+        It is the sum of the transaction timeout, the interval of the coordinator's timeout check,
+        and the time to write the markers.
         """
         looks_s = abort_interval_s(self.broker, self.version_numbers if self.is_kafka else None)
         return self.transaction_timeout_s + looks_s + MARKERS_S
@@ -450,7 +450,7 @@ class Plan(Part):
         return min([self.min_insync, *(each for each in told if each is not None)])
 
     def internal_copies(self, setting: str) -> int:
-        """Return the number of replicas of an internal topic, by the name of its broker setting."""
+        """Return the number of replicas of an internal topic, given the name of its setting."""
         told = number_of(self.broker.get(setting, ""))
         return min(3, self.nodes) if told is None else told
 

@@ -81,11 +81,11 @@ class ScenarioPlan(Part):
     rule: Rule | None = None
     """The rule by which a follower truncates its log."""
     form: Literal["article", "clean"] | None = None
-    """As in the article, or without a setting that excuses a loss."""
+    """`article`: as in the article. `clean`: without a setting that allows a loss."""
     way: Literal["restart", "move"] | None = None
     """In the clean form: whether the broker restarts, or leadership moves."""
     late: Literal["new-leader", "old-leader"] | None = None
-    """The node that hears the controller late."""
+    """The node that learns late of the controller's change of leader."""
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None

@@ -1,10 +1,10 @@
 """Open and read files of a run safely, because any user may have written them.
 
 A run's folder may come from another user, through a shared store or an archive. A file in it may be
-a link to another place, a pipe that never answers, or a file that fills the memory. So all readers
-open files here. This module follows no links, never waits, and reads only regular files of a
-limited size (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder inside the run may be a link, too. So a
-caller that opens a file in such a folder also passes the run's folder.
+a link to another place, a pipe that never returns data, or a file that fills the memory. So all
+readers open files here. This module follows no links, never waits, and reads only regular files of
+a limited size (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder inside the run may be a link, too. So
+a caller that opens a file in such a folder also passes the run's folder.
 """
 
 import errno
@@ -32,7 +32,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
-    """An error: a file of a run is not one that a run writes. The message has a remedy."""
+    """An error: no run writes a file of this kind or size. The message has a remedy."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(

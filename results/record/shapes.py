@@ -19,10 +19,10 @@ class Shape:
     Attributes:
         size_bytes: Usual size of a payload, at least 8.
         headers: Whether the message format has headers.
-        others: (size, N) for each other size: one message in N has it.
+        others: (size, N) for each other size: one message in N has this size.
         mixed: Whether headers are mixed.
         salt: Number that decides which messages have the other sizes.
-        keys: Number of keys per partition (`keys`); 0 means each message has its own.
+        keys: Number of keys per partition (`keys`); 0 means each message has its own key.
     """
 
     size_bytes: int

@@ -34,7 +34,7 @@ OF_BROKERS: Mapping[str, str] = {
 }
 """Broker settings: locks and sessions that expire within a run, and a high delivery limit."""
 REQUEST_S = 10.0
-"""Time that a member waits for an answer before it closes the connection; not configurable."""
+"""Time that a member waits for a response before it closes the connection; not configurable."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 

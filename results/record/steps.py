@@ -2,7 +2,7 @@
 
 The logs of replicas at a step are in the tables `replica_records` and `replica_states`, with the
 step's name as `snapshot`. Copies of their files are in `snapshots/<step>/<node>/data`. This file
-contains everything that no table has.
+contains the data that no table has.
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ class Waited(_Row):
 
 
 class Belief(_Row):
-    """One broker's own view of the partition, from its answer to a request."""
+    """One broker's own view of the partition, from its response to a request."""
 
     node: str
     leader: int | None
@@ -51,13 +51,13 @@ class Belief(_Row):
 
 
 class Answer(_Row):
-    """A request that a step sent to a broker, and its answer."""
+    """A request that a step sent to a broker, and the broker's response."""
 
     node: str
     question: str
     answer: str
     accepted: bool
-    """Whether the answer had no error."""
+    """Whether the response contains no error."""
 
 
 class Line(_Row):
@@ -98,7 +98,7 @@ class LogAtStep(_Row):
 
 
 class QuorumAtStep(_Row):
-    """One node's view of the quorum, from its `quorum-state` file or its answer to a request."""
+    """One node's view of the quorum, from its `quorum-state` file or its response to a request."""
 
     node: str
     source: Literal["file", "asked"]
@@ -123,8 +123,8 @@ class Step(_Row):
         nodes: Brokers, and separate controllers.
         leader, leader_epoch, isr: State of the scenario's partition at the step's end, from the
             cluster's metadata; leader None means no leader.
-        beliefs: The view of each broker that answered.
-        answers: Answers to the step's requests.
+        beliefs: The view of each broker that responded.
+        answers: Responses to the step's requests.
         lines: Lines of brokers' logs.
         logs: Logs of the quorum's nodes, for a scenario about the quorum; these logs are drawn.
         quorum: Views of the quorum's nodes, for a scenario about the quorum.

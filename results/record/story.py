@@ -1,6 +1,6 @@
 """The purpose of a scripted run, and whether the run succeeded: `scenario.json`.
 
-The scenario's player writes the file twice: before the first step with `as_expected` None, and
+The scenario's player writes the file twice: before the first step, with `as_expected` None, and
 again after the run was judged. The steps are in `steps.jsonl`. Pages need only these two files and
 the tables.
 """
@@ -25,7 +25,7 @@ class Story(BaseModel):
         as_expected: Whether the run ended as expected; None if not known yet.
         differs: Differences from the expected end, one sentence each.
         choices: All choices, including defaults: `{"rule": "leader-epoch", "form": "article"}`.
-        roles: The scenario's names of its nodes: `{"n1": "A", "n2": "B"}`; other nodes are n3, ...
+        roles: Names of nodes in the scenario: `{"n1": "A", "n2": "B"}`; other nodes are n3, ...
         spectators: Nodes without a replica, which drawings leave out: `n3`, the controller.
         command: The command for the same run: `logquake scenario run leader-epoch-1 --rule ...`.
         other_commands: The commands for the other values of `rule` (or another compared choice), by

@@ -32,7 +32,7 @@ END_MARK = _MARK + bytes(4)
 _LEAST_PACKED_BYTES = 1 << 13
 """A stream smaller than this is not packed, because packing saves little."""
 _ROWS_A_WRITE = 1000
-"""Rows for each write in a repeatable run. A write takes as long as hundreds of rows."""
+"""Rows for each write in a repeatable run. A write takes as long as buffering hundreds of rows."""
 
 
 class StreamWriter:
@@ -176,7 +176,7 @@ def stream_parts(
 
 
 def pack_stream(path: Path, stopped: threading.Event | None = None) -> bool:
-    """Pack a live stream without a writer, if it is complete and packing saves room.
+    """Pack a live stream without a writer, if it is complete and packing saves space.
 
     Args:
         path: The stream.

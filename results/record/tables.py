@@ -2,8 +2,8 @@
 
 `TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams that are written during a run,
 `record/live/<table>.<writer>.arrows`. In a stream, an op's invocation and its completion are
-separate rows. So a crash of the harness leaves an op open, but not unrecorded. Compaction joins the
-two rows, adds `run_id`, and closes open ops with `info`.
+separate rows. So if the harness crashes, the record still contains the invocations of open ops.
+Compaction joins the two rows, adds `run_id`, and closes open ops with `info`.
 """
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ _COMMITS: Columns = [
     ("outcome", pa.string()), ("error", pa.string()), ("committed_by", pa.int64()),
 ]  # fmt: skip
 _TRANSFORMS: Columns = [
-    # A message that a pipeline's member read from an input, and the value that it sent for it.
+    # A message that a pipeline's member read from an input, and the value it sent as a result.
     ("op_id", pa.int64()), *_PARTITION, ("offset", pa.int64()), ("value", pa.int64()),
     ("result", pa.int64()),
 ]  # fmt: skip
@@ -156,7 +156,7 @@ LIVE: dict[str, pa.Schema] = {
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
 """Live streams. `arrivals` counts, for each window of 100 ms, the operations that the plan's rate
-offered, and those that found no free process."""
+offered, and those for which no process was free."""
 
 _RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {

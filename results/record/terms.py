@@ -72,7 +72,7 @@ class Decision(StrEnum):
 
 
 class TransactionOutcome(StrEnum):
-    """The coordinator's answer to the client's decision."""
+    """The coordinator's response to the client's decision."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -91,8 +91,8 @@ class Phase(StrEnum):
 class Judge(StrEnum):
     """The rules by which a run is judged.
 
-    `contract` checks the promises that follow from the plan's settings. `strict` excuses only what
-    no system promises to prevent. `jepsen` follows the rules of Jepsen's checker.
+    `contract` checks the promises that follow from the plan's settings. `strict` allows only
+    anomalies that no system promises to prevent. `jepsen` follows the rules of Jepsen's checker.
     """
 
     CONTRACT = "contract"
@@ -122,7 +122,7 @@ class Source(StrEnum):
     """The source of a row in the table `leadership`."""
 
     LIST_OFFSETS = "list-offsets"
-    """A broker that answers as the leader."""
+    """A broker that responds as the leader."""
     METADATA = "metadata"
     """A broker's own view of the leader."""
     ZOOKEEPER = "zookeeper"
@@ -145,7 +145,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 """File that a broker leaves after it has closed all its logs, and removes at its next start."""
 
 OWN_LOGS = ("server.log", "state-change.log", "controller.log", "kraft.log")
-"""Log files for people that a Kafka broker or controller writes."""
+"""Log files that a Kafka broker or controller writes for people."""
 
 
 class Rule(StrEnum):

@@ -1,9 +1,9 @@
 """Read the headers of Parquet pages, in Thrift's compact protocol, to check the declared sizes.
 
-Arrow trusts these headers and allocates as many bytes as they declare. The sums in the footer need
-not agree with them. Arrow skips a field with an unexpected type, takes the last of two fields with
-one number, and truncates numbers to their width. A header that Arrow might read differently from
-this module is refused.
+Arrow trusts these headers and allocates as many bytes as they declare. The sums in the footer may
+differ from them. Arrow skips a field with an unexpected type, takes the last of two fields with one
+number, and truncates numbers to their width. A header that Arrow might read differently from this
+module is refused.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift

@@ -16,7 +16,7 @@ class CreatedTopic:
     Attributes:
         topic: Name of the topic.
         topic_id: Id from the cluster, as a UUID of 36 characters; a topic that is created again
-            gets a new one.
+            gets a new id.
         partitions: Number of partitions.
     """
 

@@ -1,8 +1,8 @@
 """The catalogue of transitions: all protocol events that a run's record can show.
 
-A name is an area and a word, `election/leader-killed`. Names contain nothing random, such as a
-node's number or an offset, so the transitions of two runs can be compared. Sizes and lengths are
-grouped into buckets, so the number of names is finite. `docs/reached.md` lists them.
+A name consists of an area and a word: `election/leader-killed`. Names contain nothing random, such
+as a node's number or an offset, so the transitions of two runs can be compared. Sizes and lengths
+are grouped into buckets, so the number of names is finite. `docs/reached.md` lists them.
 `checkers/transitions` finds them in a record.
 """
 
@@ -115,7 +115,7 @@ ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "KAFKA_STORAGE_ERROR", *_OF_ALL,
     ),
 })  # fmt: skip
-"""The errors in answer to each request: Kafka's names, and errors that clients raise themselves."""
+"""The possible errors of each request: Kafka's names, and errors that clients raise themselves."""
 
 _OTHERWISE: Mapping[str, str] = MappingProxyType({
     "client-timed-out": "its client timed out",

@@ -67,16 +67,17 @@ PATIENCE = (
 )  # fmt: skip
 """Broker settings: timeouts after which other nodes consider a node failed."""
 _WAITS_FOR_KEEPER = {"zookeeper.connection.timeout.ms": 30_000}
-"""How long a starting broker waits for ZooKeeper, with the value of Logquake's brokers."""
+"""How long a starting broker waits for ZooKeeper: the setting, and its value in Logquake."""
 _WAITS_FOR_CONTROLLER = {
     "initial.broker.registration.timeout.ms": 60_000,
     "server.max.startup.time.ms": 60_000,
 }
-"""How long a starting broker waits for a controller. The second one has no limit by default."""
+"""How long a starting broker waits for a controller. By default, the second setting is unlimited.
+"""
 LAG_TIME = "replica.lag.time.max.ms"
 """Broker setting: a follower that is behind for longer leaves the ISR."""
 OUR_LAG_MS, KAFKAS_LAG_MS = 4_000, 30_000
-"""Its value for Logquake's own brokers, and Kafka's default."""
+"""The value of this setting for Logquake's own brokers, and Kafka's default."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _FIRST_TO_HEED_IT = (0, 11, 0, 2)
 """First version that uses this setting. Earlier coordinators checked once a minute (KAFKA-6119)."""
@@ -109,16 +110,16 @@ def _tunes(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def number_of(setting: str) -> int | None:
-    """Return the integer in a broker's setting, or None if the text is not one or is too long."""
+    """Return the integer in a broker's setting, or None if it is no integer or is too long."""
     return int(setting) if setting.isdecimal() and len(setting) <= _DIGITS else None
 
 
 def gives_up_ms(settings: Mapping[str, str], *, kept_outside: bool) -> int:
-    """Return how many milliseconds a starting broker waits until it gives up its start.
+    """Return how many milliseconds a starting broker waits before it gives up.
 
     Args:
         settings: The settings of the broker in a plan.
-        kept_outside: Whether it waits for ZooKeeper. Otherwise it waits for a controller.
+        kept_outside: Whether the broker waits for ZooKeeper. Otherwise it waits for a controller.
     """
     waits = _WAITS_FOR_KEEPER if kept_outside else _WAITS_FOR_CONTROLLER
     told = (number_of(settings.get(name, "")) or default for name, default in waits.items())

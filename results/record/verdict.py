@@ -57,7 +57,7 @@ class Anomaly:
         evidence: The facts behind the sentence, for machines and for verification.
         run_id, topic, topic_id, partition: Place of the anomaly; empty and -1 for a whole run.
         offset: Orders the examples; -1 if there is none.
-        excuses: Names of rows in the contract's table that would allow it (`acks-0-1`,
+        excuses: Names of rows in the contract's table that would allow the anomaly (`acks-0-1`,
             `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
         broken_premises: Premises of the checker that did not hold here. If there are any, the
             anomaly is not trusted.
@@ -152,7 +152,7 @@ class Basis:
 
     Attributes:
         promise: The promise, as in `Verdict.guarantees`.
-        given_up: Whether the sentence says that nothing is promised.
+        given_up: Whether `promise` states that nothing is promised.
         compared: Comparisons of all applicable checks, including checks without rows.
         unshown: Full sentences about violations that the run could not show, with reasons.
     """
@@ -182,8 +182,8 @@ class Verdict:
         guarantees: The promises that follow from the plan's configuration, in sentences.
         checked: For each check, the number of comparisons that could have failed; None if it does
             not apply.
-        basis: The comparisons by promise, with violations that could not be shown; empty in old
-            verdicts and for imported histories.
+        basis: For each promise, the comparisons, and the violations that the run could not show;
+            empty in old verdicts and for imported histories.
         words: Descriptions of each check in `checked` and of each anomaly.
         reach: Limits of the verdict, in sentences: data or settings that could not be observed;
             empty if there are none.
@@ -207,7 +207,7 @@ class Verdict:
     stats: dict[str, object] = field(default_factory=dict)
 
     def words_of(self, name: str) -> Words:
-        """Return the description of an anomaly, or one made of its name if there is none."""
+        """Return the description of an anomaly; if there is none, make one from its name."""
         return self.words.get(name) or Words(
             one=f"{name} anomaly", many=f"{name} anomalies", means=""
         )

@@ -3,8 +3,7 @@
 The site only reads. Pages are made from the index and from the runs' folders. Each route is a few
 lines. The contents of pages come from pure functions (`matrix.py`, `series.py`, `comparing.py`,
 `watching.py`). `stored.py` serves files of runs, so that their contents cannot run scripts in the
-site's origin. `guard.py` contains the site's security policy.
-`manual.py` serves the documentation.
+site's origin. `guard.py` contains the site's security policy. `manual.py` serves the documentation.
 """
 
 from results.site.application import make_site

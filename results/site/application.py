@@ -52,9 +52,9 @@ def _asset(name: str) -> Response:
 
 
 def _no_icon() -> Response:
-    """Answer a browser's request for `/favicon.ico`: the site has no such file.
+    """Respond to a browser's request for `/favicon.ico`: the site has no such file.
 
-    The site's own pages name their icon. Browsers request this one for files of runs.
+    The site's own pages name their icon. For files of runs, browsers request this icon.
     """
     return Response(status=204)
 

@@ -42,7 +42,7 @@ class Card:
         seen: All runs and nightly runs that had the failure.
         row: The newest run with the failure.
         where: Workloads that had the failure.
-        runs: Number of runs with the failure in the nightly run, or in the store without one.
+        runs: Number of runs with the failure in the nightly run; without one, in the store.
         repeats: How often it recurred in reruns: in the suite's nightly runs up to this one, or in
             the whole store.
     """
@@ -92,7 +92,7 @@ def front() -> Response:
 
 
 def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
-    """Return the scripted runs that ended as expected, of the given nightly runs or the newest."""
+    """Return the scripted runs that ended as expected: of the given nights, or the newest runs."""
     if not nights:
         return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
     asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
@@ -120,7 +120,7 @@ def _together(one: str, other: str) -> bool:
 
 
 def night_cards(index: Index, nights: Sequence[NightRow]) -> tuple[list[Card], list[Card]]:
-    """Return the failures of the given nightly runs: (new ones, ones seen before)."""
+    """Return (new failures, failures seen before) of the given nightly runs."""
     new, known = list[Card](), list[Card]()
     all_new = {key for night in nights for key in night.new}
     for night in nights:
@@ -227,7 +227,7 @@ def _named(index: Index, run_id: str) -> RunRow | None:
 
 
 def _offered(index: Index, row: RunRow | None) -> tuple[RunRow, ...]:
-    """Return runs to compare a run with, with the same settings if possible."""
+    """Return runs with which a run can be compared, if possible with the same settings."""
     if row is None:
         return index.runs(RunQuery(limit=_OFFERED))
     alike = RunQuery(setting=row.setting, limit=_OFFERED) if row.setting else RunQuery(limit=0)

@@ -173,7 +173,7 @@ def _ticks(top: float, *, whole: bool = False) -> tuple[Tick, ...]:
 
 
 def _labels(names: Sequence[str]) -> tuple[tuple[float, str], ...]:
-    """Return labels for some of the bars, so that they do not overlap; the newest bar has one."""
+    """Return labels for some bars, so that labels do not overlap; the newest bar has a label."""
     every = max(1, ceil(len(names) / _LABELS))
     return tuple(
         (_x(place, len(names)), name)

@@ -2,7 +2,7 @@
 
 The site serves one machine and only reads. A page on another site must not read it through a
 visitor's browser. So a request must name one of the site's hosts. A foreign name that points to
-127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are answered. Scripts in a run's files
+127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are accepted. Scripts in a run's files
 cannot run in the site's origin.
 """
 

@@ -82,7 +82,7 @@ def matrix_of(rows: Iterable[RunRow]) -> Matrix:
 
 
 def cell_of(rows: Iterable[RunRow]) -> Cell:
-    """Return the matrix cell of the given runs, at least one."""
+    """Return the matrix cell of one or more runs."""
     told = tuple(rows)
     over = [row for row in told if row.state != "running"] or told
     planned = [row for row in over if not row.repeats]

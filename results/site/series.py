@@ -63,7 +63,7 @@ def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
 
 
 def most_frequent(nights: Iterable[NightFigures], *, at_most: int) -> list[str]:
-    """Return the anomalies that were most often the most serious one of a run, over all runs."""
+    """Return the anomalies that were most often the most serious anomaly of a run."""
     total: Counter[str] = Counter()
     for night in nights:
         total.update(dict(night.heads))

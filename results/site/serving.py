@@ -29,7 +29,7 @@ def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -
         store: The store to show.
         host: The address to listen at.
         port: The port; 0 for any free port.
-        ready: A function that is called with the site's URL when the server answers.
+        ready: A function that is called with the site's URL when the server accepts requests.
 
     Raises:
         StoreError: The server cannot listen at this address.
@@ -44,7 +44,7 @@ def serve_manual(folder: Path, *, host: str, port: int, ready: Callable[[str], N
         folder: The built site.
         host: The address to listen at.
         port: The port; 0 for any free port.
-        ready: A function that is called with the site's URL when the server answers.
+        ready: A function that is called with the site's URL when the server accepts requests.
 
     Raises:
         StoreError: The server cannot listen at this address.
@@ -81,7 +81,7 @@ def _listen(app: Flask, *, host: str, port: int, ready: Callable[[str], None]) -
 
 
 def _url(host: str, port: int) -> str:
-    if is_unspecified(host):  # The site answers to these names. `::` listens at IPv6 only.
+    if is_unspecified(host):  # The site accepts these names. `::` listens at IPv6 only.
         host = "::1" if ":" in host else "127.0.0.1"
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{port}/"

@@ -139,7 +139,7 @@ def _timeline(paths: RunPaths) -> str:
 
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
 """Functions that make a page if it is missing. Their libraries take seconds to load, so they are
-imported only then. Most stores have all report pages."""
+imported only if a page is missing. Most stores have all report pages."""
 
 
 def _leads_out(root: Path) -> bool:

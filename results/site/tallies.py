@@ -34,7 +34,7 @@ class _Stream:
 
 
 class Tallies:
-    """Counters of the rows in live streams, and of the words in a column of them."""
+    """Counters of the rows in live streams, and of the words in one of their columns."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[str, str], _Stream] = {}

@@ -40,13 +40,13 @@ class Sight:
 
     Attributes:
         phase: The current phase, as text.
-        milestones: (name, time in seconds, whether reached, whether it is the last one).
+        milestones: (name, time in seconds; None if it was not reached).
         elapsed_s: Seconds since the run's start; None if unknown.
         operations: (outcome, number of operations).
         pending: Number of operations that began and have not ended.
-        faults: Faults in force or starting, then the most recent ended ones.
+        faults: Faults in force or starting, then the faults that are over, each newest first.
         in_force: Number of faults in force.
-        trouble: Files that cannot be read, or errors of the run.
+        trouble: The error that ended the run; empty if there is none.
     """
 
     phase: str
@@ -129,7 +129,7 @@ def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
 
 
 def _faults(live: Path) -> list[Fault]:
-    """Return the faults: first those that are not over, then the newest first."""
+    """Return the faults: first those that are not over; in both groups, the newest first."""
     newest: dict[int, dict[str, object]] = {}
     for batch in _batches(live, "faults"):
         if not {"fault_id", "kind", "requested_ns"} <= set(batch.schema.names):

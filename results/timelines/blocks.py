@@ -1,9 +1,9 @@
 """Single operations, packed in blocks by time. The page unpacks a block when a reader zooms in.
 
-A block is a few arrays of 32-bit numbers, column after column, compressed with zlib, in base64. Its
-rows are in order of lane and time. `rows` has the number of rows in each lane. Columns that grow
-slowly are stored as differences to the previous row, because these compress better. A 64-bit number
-takes two columns, for its upper and lower half.
+A block consists of columns of 32-bit numbers, one after the other, compressed with zlib and encoded
+in base64. Its rows are in order of lane and time. `rows` has the number of rows in each lane.
+Columns that grow slowly are stored as differences to the previous row, because these compress
+better. A 64-bit number takes two columns, for its upper and lower half.
 """
 
 import base64
@@ -18,8 +18,8 @@ from results.timelines.operations import NONE, Ints, Operations
 
 BLOCK_OPS = 16_384
 MOST_OPS = 2_000_000
-"""Maximum number of operations stored singly. Beyond it, operations in the blocks with the fewest
-failures are only counted."""
+"""Maximum number of operations stored singly. If there are more, operations in the blocks with the
+fewest failures are only counted."""
 COLUMNS = (
     "start", "took", "idHigh", "idLow", "process", "kind", "messages", "place", "error",
     "valueHigh", "valueLow", "offsetHigh", "offsetLow", "ordinal",

@@ -41,14 +41,14 @@ _BROKEN = (OSError, KeyError, pa.ArrowException)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Columns of a run's operations, by lane and then by time.
+    """Columns of a run's operations, sorted by lane, then by time.
 
     Attributes:
         op_id, process, invoke_ns, complete_ns, messages: The recorded values.
         lane: Index in `lanes`.
         f, phase, outcome: Indexes in `KINDS`, `PHASES` and `OUTCOMES`; -1 for an unknown word.
         error: Index in `errors`; -1 if there was none.
-        place: Partition of the op's first message, as an index in `places`; -1 if it has none.
+        place: Partition of the op's first message, as an index in `places`; -1 if there is none.
         ordinal: Number of the op in its process, from 1: `p22#132` has 132.
         value, offset: Value and offset of the op's first message; -1 if unknown.
         lanes, places, errors: Names, with control characters escaped.
@@ -174,8 +174,8 @@ def _coded(column: "pa.ChunkedArray[Any]", known: Words) -> Ints:
 def _texts(column: "pa.ChunkedArray[Any]") -> tuple[Words, Ints]:
     """Return the distinct texts of a column, escaped and shortened, and each row's index.
 
-    If there are too many distinct texts, the further ones share one name. Errors of clients are a
-    few sentences, some with an offset or an address.
+    If there are too many distinct texts, the remaining texts share one name. Errors of clients are
+    a few sentences, some with an offset or an address.
     """
     words, rows = _words(column)
     kept = [_shown(word) for word in words[:_MOST_ERRORS]]

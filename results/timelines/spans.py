@@ -17,7 +17,7 @@ _NOBODY = "no leader"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A fault or a leadership, with its duration.
+    """A fault or a period of leadership, with its duration.
 
     Attributes:
         lane: Index of the lane.

@@ -10,8 +10,8 @@ from results.wording.plural import many
 
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
-"""Network fault kinds that cut links only at times, or degrade them. All other network faults stop
-every packet."""
+"""Network fault kinds that cut links only from time to time, or only degrade links. All other
+network faults stop every packet."""
 _MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
 """Fault families that degrade links; old records have no family."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
@@ -30,14 +30,14 @@ class FaultLine:
         family: Name of the fault family in a plan's `nemesis`; empty if not recorded.
         target: The plan's role expression.
         nodes: The affected nodes.
-        roles: Roles of these nodes at that moment.
+        roles: Roles of these nodes when they were chosen.
         parted: The nodes to be cut from each other (`links.parted`); empty if the fault cuts no
             link.
         begun: Whether the fault may have had an effect, confirmed or not.
         requested_s: Time of the request.
         confirmed_s, healed_s: Times of the measurements; None if never measured.
         healing_s: Begin of the heal; None if unknown.
-        waited: How the fault waited for its condition, in a sentence; empty if it had none.
+        waited: The wait for the fault's condition, in a sentence; empty if it had no condition.
         effect, heal_effect: The measurements, in sentences.
         heal_failed: Whether the heal was requested, but the fault was not observed to be over.
     """

@@ -46,7 +46,8 @@ TERMS = {
     "nothing against it, or a fault explains it.",
     "anomaly": "One kind of broken promise, such as `lost-write`. A run lists all anomalies that "
     "it found.",
-    "arrival": "A moment at which an operation is due. If no process is free, it is missed.",
+    "arrival": "A moment at which an operation is due. If no process is free, the operation is "
+    "missed.",
     "attached": "A cluster that already runs, and that Logquake did not start.",
     "budget": "A limit of time: for a recovery, a night or a hunt.",
     "bundle": "A file with a whole run, for another person or machine.",

@@ -43,7 +43,7 @@ class Headline:
 
     @property
     def witness_says(self) -> str:
-        """The main anomaly's sentence; "" if there is none or another sentence has it."""
+        """The main anomaly's sentence; "" if there is none, or if another sentence contains it."""
         sentence = self.witness.sentence if self.witness else ""
         told = any(sentence in each for each in (self.sentence, *self.more))
         return "" if told else sentence
@@ -81,7 +81,7 @@ def _interrupted(verdict: Verdict) -> str:
 
 
 def _stopped(verdict: Verdict) -> str:
-    """Return a sentence on the violation that stopped the run, or on the end of live judging."""
+    """Return a sentence on the violation that stopped the run, or on the end of live checks."""
     if (until_s := verdict.stats.get("watched_until_s")) is not None:
         return (
             f" From {until_s} s on, the run was not judged while it ran (watcher.log has the"
@@ -215,7 +215,7 @@ def _with_witness(
 
 
 def _cause(witness: Example) -> str:
-    """Return the main anomaly's cause, preceded by its value if the cause does not name it."""
+    """Return the main anomaly's cause, after the anomaly's value if the cause does not name it."""
     value, cause = witness.evidence.get("value"), witness.cause
     named = not isinstance(value, int) or str(value) in cause
     return cause if named or not cause else f"value {value}: {cause}"

@@ -3,7 +3,7 @@
 An op is `p22#132` and a value `log-0-0:v785` (`results.record.short`). In a scripted run, the value
 with sequence number k of the first partition is named `message` plus k, as in the scenario. Checks
 write the record's own numbers into their sentences, and `verdict.json` keeps them. This module puts
-the names into a sentence when it is printed. On a page, each name shows its number on request.
+the names into a sentence when it is printed. On a page, each name shows its number as a tooltip.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Choose the main reason for an unknown verdict among several, because some follow from others."""
+"""Choose the main reason for an unknown verdict, because some reasons follow from others."""
 
 from results.record.verdict import Verdict
 
@@ -16,7 +16,7 @@ important."""
 def heaviest_reason(verdict: Verdict) -> str:
     """Return the most important reason for an unknown verdict; "" if there is none.
 
-    A failed run lacks many things as a consequence, and their number is random.
+    If a run failed, many other reasons follow from this failure, and their number is random.
     """
     return min(verdict.unknown_because, key=_weight, default="")
 

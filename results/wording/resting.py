@@ -1,4 +1,4 @@
-"""List the comparisons behind a verdict, by promise, and the violations that it could not show."""
+"""List, for each promise, the comparisons behind a verdict, and what these could not show."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Resting:
     Attributes:
         promise: The promise, as a sentence.
         summary: The number of comparisons, as text.
-        lines: Checks that compared anything, the largest number first.
+        lines: Checks that made comparisons, the largest number first.
         unshown: Full sentences about violations that the run could not show.
     """
 
@@ -38,7 +38,7 @@ class Resting:
 
 
 def resting(verdict: Verdict) -> tuple[Resting, ...]:
-    """Return the comparisons behind a verdict, by promise; empty for an old verdict without them.
+    """Return, for each promise, the comparisons behind a verdict; empty for an old verdict.
 
     Args:
         verdict: The stored verdict.

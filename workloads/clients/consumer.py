@@ -35,7 +35,7 @@ class ProcessConsumer:
     """A confluent-kafka consumer with manual assignment that commits nothing.
 
     Args:
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         report_ends: Whether a poll reports the partitions that were read to their end.
@@ -60,11 +60,11 @@ class ProcessConsumer:
         self._asked_for_beginnings = False
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Start reading the given partitions; return the error, if there is one.
+        """Start to read the given partitions. Return the error, or None.
 
-        In librdkafka a late answer about a partition's start moves a later assignment of the
+        In librdkafka, a late response with a partition's start moves a later assignment of this
         partition back to the start (https://github.com/confluentinc/librdkafka/issues/5345). So a
-        client that asked for a start gets no second assignment. A new client replaces it.
+        client that requested a start gets no second assignment. A new client replaces it.
         """
         if self._asked_for_beginnings:
             threading.Thread(target=self._handle.close, daemon=True).start()
@@ -105,14 +105,14 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return the consumed records as columns; an error of a partition is the batch's error.
+    """Return the consumed records as columns. An error of a partition fails the whole batch.
 
     Args:
         messages: Records, and events of partitions.
-        error: Why there are no records.
+        error: The reason why there are no records.
         isolation: The consumer's isolation level.
         headers: Whether the message format has headers.
-        keys: The number of keys in the plan; 0: none.
+        keys: The number of keys in the plan. 0 for no keys.
     """
     if not any(map(Message.error, messages)):
         return _batch(messages, [], error, isolation, headers=headers, keys=keys)
@@ -166,7 +166,7 @@ def _stamps(records: Sequence[Message]) -> list[int]:
 
 
 def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
-    """Return runs of records of the same partition: each partition with its number of records."""
+    """Return each run of records of one partition: the partition, and the number of records."""
     if not records:
         return []
     topics = cast("list[str]", list(map(Message.topic, records)))

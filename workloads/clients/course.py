@@ -41,7 +41,7 @@ class Course:
 
     @property
     def answered(self) -> bool:
-        """Whether brokers acknowledged all of its sends, so that no sequence number is in doubt."""
+        """Whether brokers acknowledged all sends, so that every sequence number is certain."""
         return all(each.acked for each in self._deliveries.values())
 
     def trouble(self) -> str | None:
@@ -60,7 +60,7 @@ class Course:
         """Return the result to be recorded."""
         broken = any(batch.error is not None for _, batch in self.batches)
         return TxnResult(
-            # A reader that failed ends its logical process, and only an `info` result does that.
+            # After a reader's error its logical process must end. Only an `info` result ends it.
             outcome=Outcome.INFO if broken else outcome,
             decision=decision,
             ended=ended,

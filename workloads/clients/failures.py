@@ -3,8 +3,8 @@
 Every other error is `info`. With retries, an earlier attempt may have been written. So an error is
 definite only if it does not depend on time, because then the earlier attempts were refused, too.
 
-A *retriable* error is not a *definite* one: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects and
-NOT_ENOUGH_REPLICAS_AFTER_APPEND the record may have been written (KAFKA-13574).
+A *retriable* error is not a *definite* failure: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects
+and NOT_ENOUGH_REPLICAS_AFTER_APPEND the record may have been written (KAFKA-13574).
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ DEFINITE: Mapping[int, str] = MappingProxyType(
         ),
     }
 )
-"""The reasons why errors are definite, by error code."""
+"""For each error code, why the error is definite."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
     {
@@ -42,7 +42,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
         " retries, it may have been sent before, and may have waited there for a retry",
     }
 )
-"""The reasons why errors are definite if there are no retries, by error code."""
+"""For each error code, why the error is definite if the client does not retry."""
 
 
 def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
@@ -50,7 +50,8 @@ def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
 
     Args:
         error: The error in the delivery report.
-        retries: The plan's number of retries; None: the client's default, practically unlimited.
+        retries: The plan's number of retries. None for the client's default, which is practically
+            unlimited.
     """
     code = error.code()
     definite = code in DEFINITE or (retries == 0 and code in DEFINITE_WITHOUT_RETRIES)

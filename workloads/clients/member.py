@@ -26,14 +26,14 @@ _MOST_POLLS, _MOST_RECORDS = 50, 10_000
 
 
 class GroupConsumer:
-    """A confluent-kafka consumer that subscribes; implements `workloads.member.GroupClient`.
+    """A confluent-kafka consumer that subscribes. It implements `workloads.member.GroupClient`.
 
     Args:
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         group: The group's id.
-        isolation: Whether it gets records of open and aborted transactions.
+        isolation: Whether the consumer gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class GroupConsumer:
         self._listener = listener
 
         def on_assign(_consumer: Consumer, partitions: list[TopicPartition]) -> None:
-            # Without this call, librdkafka's Python client assigns them by itself.
+            # If the listener assigns nothing here, librdkafka's Python client assigns all by
+            # itself.
             if not self._over:
                 self._membership = self._handle.consumer_group_metadata()
                 listener.given(_keys(partitions))
@@ -88,9 +89,9 @@ class GroupConsumer:
             raise GroupError(error_name(refused.args[0])) from refused
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Report rebalances to the listener.
+        """Return the fetched records, and report rebalances to the listener.
 
-        Return the fetched records, waiting up to a timeout.
+        The poll waits up to the timeout for records.
         """
         try:
             messages = self._handle.consume(limit, timeout_s)
@@ -99,7 +100,7 @@ class GroupConsumer:
         return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions. None as start: the offset that librdkafka looks up."""
+        """Start to read assigned partitions. If a start is None, librdkafka looks it up."""
         placed = [
             TopicPartition(*key, OFFSET_STORED if start is None else start)
             for key, start in starts.items()
@@ -165,7 +166,7 @@ class GroupConsumer:
         self._handle.close()
 
     def abandon(self) -> None:
-        """End without leaving. The group notices this by the session timeout.
+        """End without leaving the group. The group notices this at the session timeout.
 
         The Python client destroys an unclosed consumer without closing it, so no LeaveGroup is
         sent. The destruction never ends if the consumer has an unreported assignment, because

@@ -26,11 +26,12 @@ class SharedProducer:
     """A confluent-kafka producer that collects an op's delivery reports until the last one.
 
     Args:
-        plan: Decides acks, idempotence, retries, linger, compression and payloads.
+        plan: The plan, which decides acks, idempotence, retries, linger, compression and payloads.
         bootstrap: The addresses `host:port,...`.
         worker: The worker's number.
-        payload: Builds the payload, which begins with the value, of messages without key and
-            headers. None: messages whose readers can detect damage (`results.record.contents`).
+        payload: A function that returns the payload for a value. Each payload begins with its
+            value, and the messages have no key and no headers. None for messages whose readers can
+            detect damage (`results.record.contents`).
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class SharedProducer:
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
         """Pass the op's messages to librdkafka.
 
-        Messages that it refuses get their outcome at once.
+        If librdkafka refuses a message, the message gets its outcome at once.
         """
         flight = _Flight(op.values, done, retries=self._retries)
         topic, partition = op.key
@@ -73,9 +74,9 @@ class SharedProducer:
     def serve(self, timeout_s: float) -> None:
         """Wait for delivery reports up to a timeout, in whole milliseconds.
 
-        For a fatal error `poll` itself raises, whatever the error callback does. An example is an
-        idempotent producer whose sequence a new leader does not know. The reports then come with
-        the next call.
+        After a fatal error, `poll` itself raises an exception, whatever the error callback does.
+        For example, a new leader may not know an idempotent producer's sequence. The reports then
+        come with the next call.
         """
         try:
             self._handle.poll(timeout_s)
@@ -90,7 +91,7 @@ class SharedProducer:
         return len(self._handle)
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Ask for the topic's metadata.
+        """Request the topic's metadata.
 
         Raises:
             UnreachableError: No broker answered in time, or the topic does not exist.
@@ -106,7 +107,8 @@ class SharedProducer:
 
     def close(self) -> None:
         """End the client at once; messages without a delivery report will get none."""
-        # Its callback refers to this object. Otherwise it would live until a garbage collection.
+        # The handle's callback refers to this object. Otherwise both would live until a garbage
+        # collection.
         del self._handle
 
     def _messages(
@@ -140,7 +142,7 @@ class _Flight:
         self._refused: dict[int, tuple[Outcome, str]] = {}
 
     def report(self, error: KafkaError | None, message: Message) -> None:
-        """Record a delivery report; the only Python code that runs for each message.
+        """Record a delivery report. No other Python code runs for each message.
 
         The message object itself is not kept, so that the next report reuses its warm memory.
         """
@@ -153,7 +155,7 @@ class _Flight:
             self._done(self._result())
 
     def report_of(self, index: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return the callback for a tombstone's report, because the report has no value."""
+        """Return the callback for a tombstone's delivery report, which has no value."""
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:

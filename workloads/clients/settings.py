@@ -47,7 +47,7 @@ OWNED: Mapping[str, str] = {
 }
 """Settings that a user may not override, because the run's record would be wrong.
 
-Each has the plan key or rule that determines it.
+The value names the plan key or rule that determines the setting.
 """
 _OWNED_BY_SHARES = dict.fromkeys(
     ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
@@ -59,8 +59,8 @@ The names are librdkafka's and Java's.
 """
 
 _SOCKET_TIMEOUT_MS = 10_000
-"""A request timeout so short that a request to a paused broker is retried at another broker before
-the delivery timeout."""
+"""The request timeout. It is short, so that a request to a paused broker is retried at another
+broker before the delivery timeout."""
 _LEAST_PATIENCE_MS = 100
 _MAKES_TOPICS = "allow.auto.create.topics"
 _CONNECTION: Settings = {
@@ -68,7 +68,7 @@ _CONNECTION: Settings = {
     "socket.keepalive.enable": True,
     "reconnect.backoff.ms": 100,
     "reconnect.backoff.max.ms": 1000,
-    # A paused leader cannot report that it no longer leads, so other brokers are asked.
+    # A paused leader cannot report that it no longer leads, so the client asks other brokers.
     "topic.metadata.refresh.interval.ms": 2000,
     _MAKES_TOPICS: False,
 }
@@ -90,8 +90,8 @@ _QUEUE_BACKOFF: Settings = (
 )
 
 _CLASSIC_SESSION: Settings = {
-    # The shortest that brokers accept by default, so that a crashed member is missed within the
-    # run.
+    # The shortest timeout that brokers accept by default. So the group notices a crashed member
+    # within the run.
     SESSION: 6000,
     HEARTBEAT: 1000,
 }
@@ -103,7 +103,7 @@ def owned(plan: Plan) -> Mapping[str, str]:
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer; `worker` chooses a mixed compression."""
+    """Return the settings of a worker's producer. `worker` chooses among mixed compressions."""
     compression = (
         COMPRESSIONS[worker % len(COMPRESSIONS)]
         if plan.compression == "mixed"
@@ -120,7 +120,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
         "delivery.timeout.ms": round(plan.delivery_timeout_s * 1000),
         "request.timeout.ms": min(_SOCKET_TIMEOUT_MS, round(plan.delivery_timeout_s * 1000)),
         "queue.buffering.max.messages": max(100_000, 2 * plan.sends_per_op * plan.concurrency),
-        # The generator chooses the partitions, so that a blocked one does not delay the others.
+        # The generator chooses the partitions, so that a blocked partition does not delay others.
         "sticky.partitioning.linger.ms": 0,
     }
     settings |= batching(plan)
@@ -130,7 +130,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
 
 
 def batching(plan: Plan) -> dict[str, int]:
-    """Return the plan's batching settings; Kafka's own clients have the same names."""
+    """Return the plan's batching settings. They have the same names in Kafka's own clients."""
     told = {
         "batch.size": plan.contents.batch_bytes,
         "max.in.flight.requests.per.connection": plan.contents.max_in_flight,
@@ -141,7 +141,8 @@ def batching(plan: Plan) -> dict[str, int]:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    librdkafka requires that a delivery times out before its transaction, and a request well before.
+    In librdkafka, a delivery must time out before its transaction, and a request well before the
+    delivery.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
@@ -195,7 +196,7 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
         "group.id": group,
         "share.acknowledgement.mode": "explicit",
         "check.crcs": True,
-        # Few, so that many acknowledgements are in flight around each fault.
+        # Few records in a poll, so that many acknowledgements are in flight around each fault.
         "max.poll.records": 100,
         "max.poll.interval.ms": 30_000,
         "log_level": 3,  # Each client warns that it is a preview.
@@ -264,8 +265,8 @@ def check_client_settings(plan: Plan) -> None:
     """Create the clients of a plan without connecting, to check their settings.
 
     Raises:
-        PlanError: One sentence with the key that librdkafka refuses or that the plan determines. Or
-            the file of the user's own settings, which the plan names, does not exist.
+        PlanError: librdkafka refuses a key, the plan determines it, or the file of the user's own
+            settings does not exist. The message is one sentence.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
     secures = security_of_clients(plan)

@@ -19,8 +19,7 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""How many seconds to wait for the answer to acknowledgements, as in librdkafka's
-request timeout."""
+"""Seconds to wait for the response to acknowledgements: as long as librdkafka's request timeout."""
 _NO_ANSWER = "no broker confirmed the acknowledgements"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
@@ -31,13 +30,13 @@ Older versions raise a RuntimeError in place of `IllegalStateException`.
 
 
 class ShareConsumer:
-    """A confluent-kafka share consumer; implements `workloads.sharer.ShareClient`.
+    """A confluent-kafka share consumer. It implements `workloads.sharer.ShareClient`.
 
     An acknowledgement is confirmed only if librdkafka reports its offset as confirmed, and if the
     whole commit of its partition succeeded.
 
     Args:
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         group: The group's id.
@@ -46,7 +45,7 @@ class ShareConsumer:
     def __init__(self, plan: Plan, *, bootstrap: str, client_id: str, group: str) -> None:
         settings = share_settings(plan, bootstrap=bootstrap, client_id=client_id, group=group)
         self._headers = plan.keeps_headers
-        # Older versions of the library lack it. Other workloads may use such versions.
+        # Older versions of the library have no ShareConsumer. Other workloads may use them.
         self._handle = confluent_kafka.ShareConsumer(settings)
         self._handle.set_acknowledgement_commit_callback(self._on_answer)
         self._held: list[Message] = []
@@ -64,7 +63,7 @@ class ShareConsumer:
             raise GroupError(_why(refused)) from refused
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return acquired records with delivery counts, waiting up to a timeout."""
+        """Return acquired records with delivery counts. Wait for records up to a timeout."""
         try:
             messages = list(self._handle.poll(timeout_s))
         except _REFUSED as refused:
@@ -99,7 +98,7 @@ class ShareConsumer:
         ]
 
     def close(self) -> None:
-        """Leave the group; records that the consumer holds are released."""
+        """Leave the group. The records that the consumer has acquired are released."""
         with suppress(*_REFUSED):  # The brokers may be unreachable.
             self._handle.close()
 

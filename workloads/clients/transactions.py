@@ -6,8 +6,8 @@ aborts its open transaction (KIP-98). So a producer in an unknown state is dropp
 
 All messages are flushed and answered before the commit is sent. A failure before the commit leads
 to an abort. After an abort no commit is ever sent, so the transaction certainly cannot commit. It
-ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only its
-answer decides the outcome.
+ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only the
+response to it decides the outcome.
 
 With `after_timeout = "go-on"` a client is less careful, as most applications are. After a timeout
 it aborts, and begins the next transaction with the same producer.
@@ -33,7 +33,7 @@ from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 _GRACE_S = 2.0
 """Additional seconds for a call beyond its own timeout."""
 _TRIES = 3
-"""Attempts of a coordinator call by a client that continues after timeouts."""
+"""The number of attempts of a coordinator call if the client continues after timeouts."""
 _BROKEN = (KafkaException, TimeoutError, SystemError)
 """Errors that a call may raise. The Python client raises a fatal error while it still handles
 reports. Calls made by these reports then raise SystemError, and the fatal error is lost."""
@@ -43,7 +43,7 @@ class TransactionalProducer:
     """A confluent-kafka producer with a `transactional.id`, and its successors.
 
     Args:
-        plan: Decides the transaction timeout, linger, compression and payloads.
+        plan: The plan, which decides the transaction timeout, linger, compression and payloads.
         bootstrap: The addresses `host:port,...`.
         thread: The thread's number, below the plan's concurrency.
     """
@@ -119,7 +119,7 @@ class TransactionalProducer:
         return self._handle
 
     def _ask(self, call: Callable[[], None]) -> None:
-        """Make a call that waits for a coordinator; drop the producer if the call does not return.
+        """Make a call that waits for a coordinator. If the call does not return, drop the producer.
 
         If its coordinator is down, `send_offsets_to_transaction` ignores its own timeout
         (https://github.com/confluentinc/librdkafka/issues/5456) and may hang forever.
@@ -153,13 +153,13 @@ class TransactionalProducer:
             self._ask(lambda: producer.send_offsets_to_transaction(offsets, member, self._limit_s))
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort; if the result is unknown, drop the producer, so that the next one fences it.
+        """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
 
         A producer with unanswered sends is also dropped, unless the plan lets it continue. Its
         abort would drop messages that wait for a retry. librdkafka would then reuse their sequence
-        numbers in the same epoch. If the first attempt was written after all, the broker takes the
-        next transaction's record for a duplicate of it. The broker then acknowledges a record that
-        it never writes.
+        numbers in the same epoch. If the first attempt was written after all, the broker treats the
+        next transaction's record as its duplicate. The broker then acknowledges a record that it
+        never writes.
         """
         producer = self._handle
         if producer is None or not (answered or self._goes_on):
@@ -207,7 +207,7 @@ class TransactionalProducer:
             self._discard()
 
     def _discard(self) -> None:
-        """Drop the producer in a thread, because its end waits for its connections."""
+        """Drop the producer in a thread, because its destruction waits for its connections."""
         handle, self._handle = self._handle, None
         if handle is not None:
             threading.Thread(target=_end, args=[[handle]], daemon=True).start()
@@ -226,7 +226,7 @@ def _why(broken: KafkaException | TimeoutError | SystemError) -> str:
 
 
 def _reporter(course: Course, at: int) -> Callable[[KafkaError | None, Message], None]:
-    """Return the callback for a value's delivery report, by the value's index in the op."""
+    """Return the callback for the delivery report of the value with index `at` in the op."""
 
     def report(error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -72,7 +72,7 @@ class ContainerMaker:
         return name
 
     def holder(self, node: str, network: str) -> Container:
-        """Start the container that keeps a node's namespaces alive as long as its input is open."""
+        """Start a node's container, which keeps the namespaces alive while its input is open."""
         with explained():
             made = self._client.containers.create(
                 self._image,
@@ -141,7 +141,7 @@ def line_to(holder: Container) -> Sequence[str]:
 
 
 def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> None:
-    """Wait until a program holds a container's input. From then on the container ends with it.
+    """Wait until a program holds a container's input. The container then ends with the program.
 
     Args:
         holder: The container.

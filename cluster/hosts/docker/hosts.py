@@ -1,9 +1,10 @@
 """Hosts that are Docker containers on a bridge network of the run.
 
-    this machine:  harness, clients, bridge of the run's network (without access to the outside) n1:
-        a container of the image that only keeps the node's network and process namespaces alive
-        n1-1:      java kafka.Kafka, the first broker of n1, a container in these namespaces agent:
-        a process of this machine in n1's network namespace: sends probes, runs nft
+    this machine:  harness, clients, bridge of the run's network (without access to the outside)
+    n1:            a container of the image that only keeps the node's network and process
+                   namespaces alive
+    n1-1:          java kafka.Kafka, the first broker of n1, a container in these namespaces
+    agent:         a process of this machine in n1's network namespace; sends probes, runs nft
 
 So a broker that is killed or restarted keeps its address and its cuts. The image needs neither
 Python nor nft. The containers see the run's folder at the same path as this machine. So a node's
@@ -52,7 +53,7 @@ from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, Process
 from results.record.paths import RunPaths
 
 STATES = {"running": "S", "paused": "T"}
-"""A container's status as reported by the daemon, as a state letter of `/proc/PID/stat`."""
+"""For each container status that the daemon reports, the state letter of `/proc/PID/stat`."""
 
 
 class DockerHosts(LinkedHosts):
@@ -60,8 +61,8 @@ class DockerHosts(LinkedHosts):
 
     Args:
         nodes: The names of the nodes.
-        processes_file: `RunPaths.processes`. Its folder is the run's folder, which labels the run's
-            objects.
+        processes_file: `RunPaths.processes`. Its folder is the run's folder. The labels of the
+            run's objects identify this folder.
         image: The image of the containers.
         own_software: Whether the user brings the software. If so, an image's own Kafka is not used.
     """
@@ -183,7 +184,7 @@ class DockerHosts(LinkedHosts):
     def state_of(self, process: ProcessId) -> str | None:
         """Return T if a process is paused or stopped, S if it runs; None if it has ended.
 
-        The daemon may have paused it, or a signal may have stopped it inside its container.
+        The daemon may have paused the process, or a signal in its container may have stopped it.
         """
         if not process.machine:
             return state_of(process)
@@ -250,7 +251,7 @@ class DockerHosts(LinkedHosts):
         return counts
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Add delay or loss to the links, for packets from the first node of each to the second.
+        """Add delay or loss to the packets from the first node of each link to the second.
 
         Raises:
             ClusterError: A link begins at the clients. The run may not change this machine's own
@@ -335,7 +336,7 @@ class DockerHosts(LinkedHosts):
         return self._contents
 
     def _shown_software(self) -> Mapping[Path, Path]:
-        """Return files that containers must see, as real paths by paths in the container."""
+        """Return the real paths of files that containers must see, by their path in containers."""
         if not self._software or not self._brings_software():
             return {}
         if self._own_software:
@@ -348,7 +349,7 @@ class DockerHosts(LinkedHosts):
         return self._own_software or not self._inside().kafka
 
     def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line; if the image has a Kafka, the class path is that Kafka."""
+        """Return a command line; if the image's own Kafka is used, its jars are the class path."""
         if self._brings_software():
             return list(argv)
         ours = ":".join(map(str, self._software))
@@ -360,14 +361,14 @@ class DockerHosts(LinkedHosts):
             container.reload()
         pid: int = container.attrs["State"]["Pid"]
         ticks = process_id(pid).start_ticks if pid else 0
-        # The process has ended already. Container ids differ, so part of the id identifies it.
+        # If the process has already ended, a part of its unique container id identifies it.
         return ProcessId(
             pid=pid, start_ticks=ticks or int(str(container.id)[:12], 16), machine=node
         )
 
 
 def own_address(address: str) -> str:
-    """Return the address from which this machine talks to another; sends nothing (man 7 udp).
+    """Return the address from which this machine reaches another one; sends nothing (man 7 udp).
 
     Raises:
         ClusterError: This machine has no route to the address.

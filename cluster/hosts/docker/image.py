@@ -37,7 +37,7 @@ class Contents:
     """The relevant contents of an image.
 
     Attributes:
-        java: The path of its program `java`, which is new enough.
+        java: The path of the program `java` in the image. Its version is new enough.
         kafka: The version of the Kafka at `KAFKA_LIBRARIES`; an empty string if there is none.
     """
 
@@ -53,7 +53,7 @@ def contents_of(container: Container, image: str) -> Contents:
         image: The image's name, for error messages.
 
     Raises:
-        UserError: The image has no Java, or a too old one.
+        UserError: The image has no Java, or its Java is too old.
     """
     with explained():
         output = container.exec_run(["sh", "-c", _LOOK]).output
@@ -82,7 +82,7 @@ def try_image(image: str | None) -> Contents:
     The check leaves nothing behind.
 
     Raises:
-        UserError: They cannot be hosts. The message is one sentence with the remedy.
+        UserError: The containers cannot be hosts. The message is one sentence with the remedy.
     """
     try_daemon()
     if not image:
@@ -99,7 +99,7 @@ def try_daemon() -> None:
     """Check that this machine has a Docker daemon that Logquake can use.
 
     Raises:
-        UserError: There is none, or the user is not root. The message is one sentence with the
+        UserError: There is no daemon, or the user is not root. The message is one sentence with the
             remedy.
     """
     if os.geteuid() != 0:

@@ -17,8 +17,8 @@ READ_BYTES = 1 << 16
 HIJACKED = ("101", "200")
 """HTTP statuses of a successful attach.
 
-After such an answer, the socket carries the container's input and output (Engine API,
-ContainerAttach).
+After a response with such a status, the socket carries the container's input and output (Engine
+API, ContainerAttach).
 """
 ATTACHED = "holds the input of"
 

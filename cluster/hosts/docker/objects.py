@@ -37,7 +37,7 @@ def labels_of(root: Path) -> dict[str, str]:
 
 
 def prefix_of(root: Path) -> str:
-    """Return the common prefix of the names of a run's objects; it differs between stores."""
+    """Return the name prefix that all objects of a run share; each store has other prefixes."""
     folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
     return f"logquake-{readable}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]}"

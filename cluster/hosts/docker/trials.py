@@ -18,12 +18,12 @@ TRIAL_LABEL = "logquake.trial"
 TRIAL_S = 120
 """Lifetime in seconds of a trial container, even if Logquake is killed."""
 FORGOTTEN_S = 10 * TRIAL_S
-"""The age in seconds at which a trial container counts as left over, even if its owner may live."""
+"""The age in seconds at which a trial container counts as left over, even if its owner runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The process that tries an image.
+    """The process that tests an image.
 
     Attributes:
         world: The boot and the process namespace in which the process id is valid. Users of one
@@ -52,13 +52,13 @@ class Owner:
             return None
 
     def label(self) -> str:
-        """Return the label of a container that this process tries."""
+        """Return the label for the trial containers of this process."""
         return f"{self.world} {self.process.pid} {self.process.start_ticks}"
 
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended.
 
-        Only a process that would be visible from this machine and namespace can be certain.
+        The result is False for a process of another boot or namespace, which is not visible here.
         """
         return self.world == world() and not is_running(self.process)
 
@@ -85,7 +85,7 @@ def remove_dead_trials() -> list[str]:
 
 
 def is_left_over(label: str, *, age_s: float) -> bool:
-    """Return whether no process can still use a trial container, by its label and age."""
+    """Return whether a trial container's label or age shows that no process uses it any more."""
     owner = Owner.of(label)
     return age_s > FORGOTTEN_S or (owner is not None and owner.is_gone())
 

@@ -29,7 +29,8 @@ for name, text in order.pop("sources"):
     exec(compile(text, name, "exec"), sys.modules[name].__dict__)
 sys.modules["cluster.hosts.ssh.warden"].main(order)
 """
-# Exceptions contain paramiko's messages too. Without a handler it also prints them to the terminal.
+# Exceptions contain paramiko's messages. Without a handler, paramiko also prints these messages to
+# the terminal.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
@@ -114,7 +115,7 @@ class SshConnection:
         """Run a request in the host's Python (`cluster.hosts.ssh.warden.main`); return its answer.
 
         Raises:
-            UserError: The host has no Python, or a too old one.
+            UserError: The host has no Python, or its Python is too old.
             ClusterError: The request failed.
         """
         marks = [f"{name}={value}" for name, value in (environment or {}).items()]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and the values that it needs."""
+"""A JSON object: the request's name (`do`), and the values that the request needs."""
 
 LINE = "line"
 """Name of the warden's socket in the run's folder."""
@@ -55,8 +55,8 @@ def try_program(order: Order) -> Order:
     The trial leaves nothing behind.
 
     Args:
-        order: `program`, its text; `flag`, which makes it run a trial; `addresses` of other hosts,
-            if needed.
+        order: `program`, the program's text; `flag`, an argument that makes the program run a
+            trial; `addresses` of other hosts, if needed.
     """
     program = [sys.executable, "-I", "-S", "-c", order["program"], order["flag"]]
     try:
@@ -156,7 +156,7 @@ def pack(folder: Path, left_out: "list[str]") -> None:
 
 
 def talk(folder: Path) -> int:
-    """Copy bytes between standard input and output and the warden's socket.
+    """Copy standard input to the warden's socket, and the socket's data to standard output.
 
     Return the exit code.
     """

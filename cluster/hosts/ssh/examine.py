@@ -1,4 +1,4 @@
-"""Check by trials whether an ssh host can take part in a run; report a lack in one sentence."""
+"""Check by trials whether an ssh host can take part in a run; report why not in one sentence."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -70,9 +70,9 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
 
 
 def why_not_shape(hosts: Sequence[SshHost]) -> str:
-    """Return why links between ssh hosts cannot be shaped, after a trial.
+    """Try whether links between ssh hosts can be shaped; return the reason if they cannot.
 
-    The result is an empty string if they can.
+    The result is an empty string if they can be shaped.
 
     A host that cannot be reached is skipped; another check reports that.
     """
@@ -89,9 +89,9 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
 
 
 def why_not_reset(hosts: Sequence[SshHost]) -> str:
-    """Return why connections between ssh hosts cannot be reset, after a trial.
+    """Try whether connections between ssh hosts can be reset; return the reason if they cannot.
 
-    The result is empty if they can.
+    The result is empty if they can be reset.
     """
     program = Path(sockets.__file__).read_text(encoding="utf-8")
     order = {"program": program, "flag": "", "addresses": ()}

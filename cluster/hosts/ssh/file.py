@@ -19,12 +19,12 @@ class SshHost:
     """One machine.
 
     Attributes:
-        name: Its name in sentences.
-        address: The address at which its broker listens, and from which it reaches other brokers.
-        ssh_address, port: Where its sshd listens.
+        name: The machine's name in messages.
+        address: The address of the machine's broker, for its listener and its own connections.
+        ssh_address, port: The address and port of the machine's sshd.
         user: The user who logs in.
         key: The file of the private key; None: use the ssh agent and the keys in `~/.ssh`.
-        known_hosts: The file that contains its host key.
+        known_hosts: The file that contains the machine's host key.
         folder: On the machine, the folder that contains runs' folders; `~` is the user's home.
         java: On the machine, the program `java`.
         sudo: Whether nft runs through `sudo -n`.
@@ -72,7 +72,9 @@ class _File(_Settings):
 
 
 def load_hosts(path: Path) -> tuple[SshHost, ...]:
-    """Return the machines in the order of nodes; the file must belong to the user or to root.
+    """Return the machines of a hosts file, in the order of the run's nodes.
+
+    The file must belong to the user or to root.
 
     Raises:
         UserError: The file is wrong. The message is one sentence with key, value and remedy.

@@ -90,8 +90,9 @@ def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
 def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
     """Return the present connection data of a host, from the user's current hosts file.
 
-    The run's files belong to the user and are in the folder that the file named when the run began.
-    With another user or folder, heal would find nothing and wrongly report the host as healed.
+    When the run began, the hosts file named a user and a folder for this host. The run's files
+    belong to that user and are in that folder. With another user or folder, heal would find nothing
+    and wrongly report the host as healed.
 
     Raises:
         ClusterError: The file no longer has the host, or has it with another user or folder.

@@ -1,4 +1,4 @@
-"""Hosts reached by ssh: each node is a machine of its own, and this machine is none of them.
+"""Hosts reached by ssh: each node is a separate machine. This machine is not a node.
 
     here:  harness, clients === ssh ===> n1: warden, agent, broker, the run's folder, its nft table
                             === ssh ===> n2: ...
@@ -41,7 +41,7 @@ T = TypeVar("T")
 LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
 """Suffixes of files that stay on the host, because Kafka can rebuild them from the segments."""
 LOGS = "logs"
-"""Folder, in a node's folder, with the output of its programs."""
+"""Name of the folder in a node's folder that has the output of the node's programs."""
 PROGRAMS = tuple(
     Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__, sockets.__file__)
 )
@@ -109,7 +109,7 @@ class SshHosts(LinkedHosts):
         """Drop the packets that travel over links between nodes.
 
         Raises:
-            ClusterError: A link is one of the clients. The cut would end the harness's own
+            ClusterError: A link begins or ends at the clients. The cut would end the harness's own
                 connections.
         """
         directed = frozenset(links)
@@ -155,8 +155,8 @@ class SshHosts(LinkedHosts):
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Copy a node's folder, as prepared here, and the software's files to the node's host.
 
-        From now on the host has the node's data. The copy here is deleted. So it is never taken for
-        the node's data if the data cannot be fetched later.
+        From then on the host has the node's data. The data folder here is deleted. So if the data
+        cannot be fetched later, no program mistakes an old copy for them.
         """
         abroad = self._where(node)
         new = [path for path in software if path not in abroad.software]
@@ -282,7 +282,7 @@ class SshHosts(LinkedHosts):
     def _everywhere(self, deed: Callable[[str], T]) -> list[tuple[str, T]]:
         """Call a function for all hosts in parallel.
 
-        Raise the first failure after all have ended.
+        After all calls have ended, raise the first failure.
         """
         with ThreadPoolExecutor(len(self._run.hosts)) as pool:
             return list(zip(self._run.hosts, pool.map(deed, self._run.hosts), strict=True))
@@ -304,8 +304,8 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
 def _inside(software: Path) -> list[Path]:
     """Return the paths to copy for one software entry, relative to the entry.
 
-    For a file, the result is one empty path. For a folder of classes, it is all of the folder's
-    files.
+    The result begins with an empty path: the entry itself. For a folder of classes, the folder's
+    content follows.
     """
     there = software.resolve()  # A symbolic link would not work on a host.
     return [Path(), *(each.relative_to(there) for each in sorted(there.rglob("*")))]

@@ -25,9 +25,9 @@ from results.record.clock import pause_until, stopwatch_s
 BEATS_OF_A_LEASE = 10
 LONGEST_BEAT_S = 1.0
 SILENT_BEATS = 4
-"""Number of unanswered beats (empty lines that renew the lease) after which a connection is broken.
+"""Number of unanswered beats (empty lines that renew the lease) after which a connection is lost.
 
-The connection is not given up before `SHORTEST_SILENCE_S` seconds.
+A connection never counts as lost before `SHORTEST_SILENCE_S` seconds of silence.
 """
 SHORTEST_SILENCE_S = 5.0
 AGAIN_S = 0.5
@@ -159,7 +159,7 @@ class SshLine:
             try:
                 data = channel.recv(1 << 16)
             except TimeoutError:
-                # Only now: bytes that arrived while this process was paused have been read before.
+                # Check this last: bytes that arrived while this process was paused are read first.
                 if stopwatch_s() - heard_s > limit_s:
                     self._connection.close()
                     return ""
@@ -180,7 +180,7 @@ class SshLine:
     def _why_over(self, channel: paramiko.Channel) -> str:
         """Return why a line with an ended channel cannot be restored.
 
-        The result is an empty string if this is possible.
+        The result is an empty string if the line can be restored.
         """
         if self._closed.is_set():
             return "it was closed"

@@ -35,9 +35,9 @@ class Abroad:
             return PurePosixPath(local)
 
     def text(self, text: str) -> str:
-        """Return a text in which paths of this machine are replaced by the host's.
+        """Return a text in which the host's paths replace the paths of this machine.
 
-        Paths are found as plain text and as escaped in Java's properties files.
+        Paths are found in plain text, and with the escapes of Java's properties files.
         """
         places = {str(local): str(self.path(local)) for local in (*self.software, self.here)}
         places |= {escaped(local): escaped(there) for local, there in places.items()}

@@ -78,7 +78,7 @@ def noted_run(file: Path) -> SshRun | None:
     """Return the recorded run; None if there is no complete record, so no host was used.
 
     Args:
-        file: The recorded run; see `FILE`.
+        file: The file with the record; see `FILE`.
 
     Raises:
         UnsafeFileError: The path is not a regular file.

@@ -14,7 +14,7 @@ from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})
-"""Suffixes of files, directly in a node's folder, whose paths are translated into the host's."""
+"""Suffixes of configuration files in a node's folder. Paths in these files are translated."""
 STREAM_TIMEOUT_S = 60.0
 """Seconds without progress after which a stream counts as broken."""
 NODE_DEPTH = 3
@@ -34,7 +34,7 @@ def send_tar(
         connection: The connection to the host.
         folder: The run's folder on the host.
         files: Files and folders of this machine, by their path in that folder.
-        change: Translates paths in configuration files into the host's.
+        change: Translates paths in configuration files into paths on the host.
 
     Raises:
         UserError: The host's disk is full.

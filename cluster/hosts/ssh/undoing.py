@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 Order = dict[str, Any]
-"""A JSON object: `do`, and the values that it needs."""
+"""A JSON object: the request's name (`do`), and the values that the request needs."""
 
 MARK = "LOGQUAKE_RUN"
 """Environment variable of all processes that a run starts on a host: the run's id."""
 WARDEN = "LOGQUAKE_WARDEN"
 """Environment variable of a warden only; the undo kills wardens last."""
 OURS = ".made-by-logquake"
-"""File in the folder of runs' folders if a run made that folder. The last run removes both."""
+"""Marker file in a parent folder that a run made for runs' folders. The last run removes both."""
 COMMAND_TIMEOUT_S = 20.0
 GONE_TIMEOUT_S = 10.0
 POLL_S = 0.02
 
 
 def now_s() -> float:
-    """Return seconds since the boot, including sleep, since a lease runs out during sleep, too."""
+    """Return seconds since boot, sleep included, because a lease also runs out during sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -40,7 +40,7 @@ def undo(order: Order) -> Order:
         order: `folder`, `id`, `table`, `nft`, `umount` as for `keep`.
 
     Returns:
-        Sentences about what was `done` and what `failed`.
+        `done`: sentences about completed actions; `failed`: sentences about failures.
     """
     done: list[str] = []
     failed: list[str] = []

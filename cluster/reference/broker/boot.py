@@ -46,10 +46,10 @@ class Booted:
     """A node with the content of its files, ready to start.
 
     Attributes:
-        machine: The node; its `start` begins it.
+        machine: The node. Its method `start` starts it.
         storage: Executes its disk effects.
         said: Lines for its log about what was found and repaired.
-        listens_at: The address for clients and nodes.
+        listens_at: The addresses at which the node listens for clients and other nodes.
     """
 
     machine: Node
@@ -67,8 +67,8 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
         incarnation: A new UUID for each start.
 
     Raises:
-        BootError: The log dir is not formatted or another node's, or settings are missing.
-        DamagedLogError: The log dir has damage that no crash causes.
+        BootError: The log dir is not formatted or belongs to another node, or settings are missing.
+        DamagedLogError: The log dir has damage that a crash cannot cause.
     """
     roles = {each.strip() for each in settings.process_roles.split(",")}
     # All refusals come before any repair, because the folder may belong to another node.
@@ -77,7 +77,7 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
     _refuse_gap(disk, snapshot)
     _make_first_files(disk, of_broker="broker" in roles)
     for older in snapshot_paths(disk.paths())[:-1]:
-        disk.remove(older)  # A crash came before its removal.
+        disk.remove(older)  # A crash prevented its removal.
     found = recovered(disk)
     try:
         voters = voters_of(settings.controller_quorum_voters)
@@ -216,7 +216,7 @@ def _latest_snapshot(disk: Disk) -> Snapshot | None:
 
 
 def _refuse_gap(disk: Disk, snapshot: Snapshot | None) -> None:
-    """Raise `BootError` if offsets before the metadata log are in no snapshot, as Kafka does."""
+    """Raise `BootError` if no snapshot has the records before the metadata log's first offset."""
     begin = segments(disk).get(FOLDER, [0])[0]
     if begin > (snapshot.end_offset if snapshot else 0):
         raise BootError(

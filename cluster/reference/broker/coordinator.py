@@ -1,8 +1,9 @@
-"""The group coordinator: groups whose partition of `__consumer_offsets` this broker leads.
+"""The group coordinator: groups of the `__consumer_offsets` partitions that this broker leads.
 
-Committed offsets are records of that partition. A commit is answered when its record is committed.
-The partition's next leader reads them again. The list of members is not stored: a new coordinator
-knows no member, and its groups join again. (Kafka stores members, too, and so avoids that.)
+Committed offsets are records of such a partition. A commit is answered when its record is
+committed. The next leader of the partition reads the records again. The members of groups are not
+stored, so after a change of the leader they must join again. (Kafka also stores the members, so
+there they need not join again.)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -343,7 +344,7 @@ _COMMIT_ERRORS = {
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
     ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
 }
-"""The errors for the client if producing the offsets failed, by the produce request's error.
+"""The error that the client gets for each error of the produce request that stores the offsets.
 
 The mapping is Kafka's.
 """
@@ -405,7 +406,7 @@ def _objection(place: Place, committed: Committed, known: Callable[[str, int], b
 def _answer(
     asked: OffsetCommitRequest, error: ErrorCode, refused: Mapping[Place, ErrorCode] = _NOTHING
 ) -> OffsetCommitResponse:
-    """Return the answer to a commit: one error for all partitions, except those refused alone."""
+    """Return the response to a commit: one error for all partitions, except those in `refused`."""
 
     def error_of(topic: str, partition: int) -> ErrorCode:
         place = Place(group=asked.group_id, topic=topic, partition=partition)

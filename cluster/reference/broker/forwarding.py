@@ -46,7 +46,7 @@ class _Order:
 
 
 class Forwarding:
-    """Forwarded requests without an answer yet.
+    """The forwarded requests that have no response yet.
 
     Args:
         numbers: The counter for request numbers, which all modules of a node share.
@@ -73,7 +73,7 @@ class Forwarding:
         yield from self._try(now, _Order(asker, message, until))
 
     def answered(self, now: Nanoseconds, request: int, answer: object | None) -> Iterator[Effect]:
-        """Pass the controller's answer to the client; retry if another node sent it."""
+        """Pass a response to the client, or retry if its sender is not the controller."""
         order = self._asked.pop(request)
         if answer is None or _is_elsewhere(answer):
             yield from self._rest(now, order)
@@ -111,14 +111,14 @@ class Forwarding:
 
 
 def _refused(order: ControlRequest | DescribeQuorumRequest) -> object:
-    """Return the answer to a request that no controller accepted in time."""
+    """Return the response to a request that no controller accepted in time."""
     if isinstance(order, DescribeQuorumRequest):
         return DescribeQuorumResponse(error_code=ErrorCode.not_leader_or_follower)
     return refusal(order, ErrorCode.request_timed_out)
 
 
 def _is_elsewhere(answer: object) -> bool:
-    """Return whether an answer means that its sender is not the controller."""
+    """Return whether a response means that its sender is not the controller."""
     codes = [getattr(answer, "error_code", ErrorCode.none)]
     for name in ("topics", "results", "responses"):
         codes += [each.error_code for each in getattr(answer, name, ())]

@@ -52,8 +52,8 @@ class Member:
     """A member of a group.
 
     Attributes:
-        joining: The asker of its join, while the join waits for other members.
-        syncing: The asker of its sync, while the sync waits for the assignment.
+        joining: The asker of its join request, while the request waits for other members.
+        syncing: The asker of its sync request, while the request waits for the assignment.
     """
 
     member_id: str
@@ -106,7 +106,7 @@ class Group:
             yield from self._joined(asker, asked, asked.member_id or new_id)
 
     def sync(self, asker: Asker, asked: SyncGroupRequest) -> Iterator[Effect]:
-        """Answer a sync with the member's assignment, as soon as the leader has sent it."""
+        """Answer a sync with the member's assignment, when the leader has sent the assignments."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none and self.state is GroupState.PREPARING:
             error = ErrorCode.rebalance_in_progress
@@ -163,7 +163,7 @@ class Group:
             return
         member = self.members.get(member_id)
         if member is not None and (member.joining is not None or member.syncing is not None):
-            # The member waits for our answer, so its session cannot expire.
+            # The member waits for our response, so its session cannot expire.
             yield self._session(member_id, member.session_ns)
         else:
             yield from self.leave(member_id)
@@ -237,7 +237,7 @@ class Group:
             self.state is GroupState.STABLE and member_id != self.leader
         )
         if as_it_was and serves:
-            # The answer to its first join was lost.
+            # The response to the member's first join was lost.
             yield Reply(asker=asker, message=self._generation_for(member))
             return
         member.joining = asker

@@ -48,7 +48,7 @@ class Groups:
         settings: The node's settings.
         image: Returns the cluster metadata.
         replica: Gives access to the partitions that this broker leads.
-        ask: Sends the controller a request whose answer is not needed.
+        ask: Sends the controller a request whose response is not needed.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Groups:
         return Reply(asker=asker, message=commit)
 
     def committed(self, commit: Commit, answer: object | None) -> Reply:
-        """Answer a commit, given the answer to its produce request."""
+        """Return the response to a commit, given the response to its produce request."""
         error = ErrorCode.request_timed_out
         if isinstance(answer, ProduceResponse):
             error = answer.partitions[0].error_code

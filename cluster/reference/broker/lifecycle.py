@@ -99,7 +99,7 @@ class Lifecycle:
         )
 
     def answered(self, now: Nanoseconds, answer: object | None) -> int:
-        """Handle the controller's answer; return the milliseconds until the next request."""
+        """Handle the controller's response; return the milliseconds until the next request."""
         self._give_up_when_late(now)
         match answer:
             case BrokerRegistrationResponse(error_code=ErrorCode.none):
@@ -112,8 +112,8 @@ class Lifecycle:
             case BrokerHeartbeatResponse(
                 error_code=ErrorCode.stale_broker_epoch | ErrorCode.broker_id_not_registered
             ) if self.stage is not Stage.LEAVING:
-                # The controller lost this registration, perhaps with uncommitted records. Register
-                # again.
+                # The controller does not know this registration, perhaps because its record was
+                # never committed. Register again.
                 self.epoch, self._caught_up = -1, False
                 self.stage = Stage.REGISTERING
         return RETRY_MS

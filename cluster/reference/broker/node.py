@@ -56,7 +56,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS, Settings
 
 CLIENT = -1
 INSIDE = 0
-"""The connection number of requests inside a node. Drivers count theirs from 1."""
+"""The connection number of requests inside a node. Drivers number connections from 1."""
 CONTROL_TIMEOUT_MS = 2000
 _HEARTBEAT, _RETRY_ISR, _OVERDUE, _LEAVE = "node:heartbeat", "node:isr", "node:overdue:", "node:end"
 _LAST, _QUIET_MS = "node:last", 300
@@ -81,7 +81,7 @@ class Node:
         plane: Its quorum and controller.
         replicas: The broker's replicas; None for a separate controller.
         lifecycle: The broker's registration; None for a separate controller.
-        numbers: The counter for request numbers, which all of these share.
+        numbers: The counter for request numbers, which all parts of the node share.
         voters: The address of each voter.
     """
 
@@ -158,7 +158,7 @@ class Node:
         return self._done(now, self._taken(now, event))
 
     def _done(self, now: Nanoseconds, first: Iterable[Effect]) -> list[Effect]:
-        """Collect effects; execute requests that the node sends to itself at once."""
+        """Collect effects; immediately execute the requests that the node sends to itself."""
         out: list[Effect] = []
         replicas = self._replicas
         self._sort(first, out)
@@ -207,7 +207,7 @@ class Node:
             case StopAsked():
                 return self._stop(now)
             case DiskFailed(folder=folder, reason=reason):
-                # The node has only one log dir. A broker without any ends, as in Kafka.
+                # The node has only one log dir. A broker without a log dir ends, as in Kafka.
                 text = f"Shutdown broker because all log dirs have failed: {folder}: {reason}"
                 return [Say(text=text), End()]
 
@@ -423,8 +423,8 @@ class Node:
     def _leave_as_last(self, now: Nanoseconds) -> Iterator[Effect]:
         """End after the other leaving brokers have ended, if this node is the active controller.
 
-        A cluster is stopped by signals to all nodes at once. A controller that ended first would
-        leave the others to an election that may have no winner.
+        A cluster is stopped by signals to all nodes at once. If the controller ended first, the
+        other nodes would need an election, which may have no winner.
         """
         quiet_ns = now - max(self._leaver_ns, self._gone_ns)
         if self._plane.is_active and quiet_ns < _QUIET_MS * NANOSECONDS_A_MS:
@@ -489,7 +489,7 @@ class Node:
 
 
 _NOBODY = object()
-"""The owner of requests whose answers are not needed."""
+"""The owner of requests whose responses are not needed."""
 
 
 def _timer(name: str, after_ms: int) -> SetTimer:

@@ -1,4 +1,4 @@
-"""Give ids to idempotent producers, from blocks of the controller (KIP-98, KIP-730)."""
+"""Give ids to idempotent producers, from blocks that the controller allocates (KIP-730)."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ class ProducerIds:
     def take(
         self, asker: Asker, asked: InitProducerIdRequest, broker: tuple[int, int]
     ) -> Iterator[Effect]:
-        """Answer with a producer id, now or when there is a block.
+        """Answer with a producer id, now or when the next block arrives.
 
         Args:
             asker: The client.
@@ -50,7 +50,7 @@ class ProducerIds:
             )
 
     def answered(self, answer: object | None) -> Iterator[Effect]:
-        """Handle the controller's answer; without a new block, let the waiting clients retry."""
+        """Handle the controller's response. If it has no block, let the waiting clients retry."""
         match answer:
             case AllocateProducerIdsResponse(error_code=ErrorCode.none):
                 self._next = answer.producer_id_start

@@ -1,4 +1,4 @@
-"""Derive the states of a broker's replicas from the metadata image. Pure."""
+"""Derive the states of a broker's replicas from the metadata image, with pure functions."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) ->
     for change in changes:
         match change:
             case PartitionChanged(after=PartitionImage() as after):
-                # A topic of this name may have been deleted before. The replica finds the owner of
-                # an existing log by the topic id: after a restart the log may be this topic's own.
+                # An earlier topic of this name may have been deleted before. The topic id decides
+                # whether an existing log belongs to the new topic, as it may after a restart.
                 gone.pop(_folder(after), None)
                 states[_folder(after)] = state_of(after, image, settings)
             case PartitionChanged(before=PartitionImage() as before):

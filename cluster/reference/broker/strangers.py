@@ -1,4 +1,4 @@
-"""Refuse requests from clients that only the cluster's own nodes may send."""
+"""Refuse client requests that only nodes of the cluster may send."""
 
 from kio.schema.errors import ErrorCode
 
@@ -8,8 +8,8 @@ from cluster.reference.messages.data import FetchedPartition, FetchRequest, Fetc
 def refused_as_replica(asked: FetchRequest) -> FetchResponse:
     """Return the refusal of a fetch by a client that pretends to be a replica.
 
-    Such a fetch could move high watermarks. Kafka gives this answer to clients that may not act for
-    the cluster.
+    Such a fetch could move high watermarks. Kafka sends this response to clients that are not
+    authorized to act for the cluster.
     """
     refused = (
         FetchedPartition(

@@ -1,4 +1,4 @@
-"""Answer clients' questions from a broker's own metadata image. Pure."""
+"""Answer clients' questions from a broker's own metadata image, with pure functions."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -38,10 +38,10 @@ _ZERO = UUID(int=0)
 def metadata(
     image: MetadataImage, asked: MetadataRequest, *, cluster_id: str, me: int
 ) -> MetadataResponse:
-    """Return the metadata answer: the live brokers, and the leaders of topics.
+    """Return the response to a metadata request: the unfenced brokers, and the leaders of topics.
 
-    A broker that is not a controller names any live broker as controller, because each broker
-    forwards requests (KIP-590).
+    The response names this broker as controller, or another one if this broker is fenced. This is
+    correct, because each broker forwards requests to the controller (KIP-590).
     """
     live = [broker for broker in image.brokers.values() if not broker.fenced]
     wanted = asked.topics
@@ -95,10 +95,10 @@ def topic_partitions(
 def configs(
     image: MetadataImage, asked: DescribeConfigsRequest, settings: Settings
 ) -> DescribeConfigsResponse:
-    """Return the settings in force (KIP-133)."""
+    """Return the current settings (KIP-133)."""
     return DescribeConfigsResponse(
-        # Each resource is answered once, even if named often, so that a small request gets a small
-        # answer.
+        # A resource that is named several times is answered once, so that a small request does not
+        # cause a large response.
         results=tuple(_configs(image, each, settings) for each in dict.fromkeys(asked.resources))
     )
 

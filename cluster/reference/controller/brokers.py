@@ -36,7 +36,7 @@ PRODUCER_IDS_A_BLOCK = 1000
 
 
 class Sessions:
-    """The time of each broker's last heartbeat; kept in memory by the active controller only."""
+    """The time of each broker's last heartbeat, in the memory of the active controller."""
 
     def __init__(self, settings: Settings) -> None:
         self._timeout = settings.broker_session_timeout_ms * NANOSECONDS_A_MS

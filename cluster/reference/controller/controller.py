@@ -1,9 +1,9 @@
 """The active controller: appends metadata records, and answers when they are committed.
 
-The controller is active on the quorum's leader as soon as a record of that leader's epoch is
+The controller of the quorum's leader becomes active when a record of the leader's epoch is
 committed. From then on the controller knows all committed metadata. The controller decides by its
 own image, which also contains its uncommitted records. When it is no longer the leader, it discards
-that image and all waiting answers.
+that image and all waiting responses.
 """
 
 from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ _DECISIONS: Mapping[type[ControlRequest], Callable[..., ControlResponse]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Waiting:
-    """An answer that waits until all records below an offset are committed."""
+    """A response that waits until all records below an offset are committed."""
 
     offset: int
     asker: Asker
@@ -117,7 +117,7 @@ class Controller:
     def follow(self, now: Nanoseconds, committed: MetadataImage) -> list[Effect]:
         """Become active or inactive as the quorum requires.
 
-        Return the answers whose records are now committed.
+        Return the responses whose records are now committed.
 
         Args:
             now: The node's clock.
@@ -132,7 +132,7 @@ class Controller:
         return self._out
 
     def on_request(self, now: Nanoseconds, asker: Asker, request: ControlRequest) -> list[Effect]:
-        """Handle a request. Its answer waits until the records of the decision are committed."""
+        """Handle a request. Its response waits until the records of the decision are committed."""
         self._out = []
         if self._image is None:
             response = refusal(request, ErrorCode.not_controller)
@@ -168,7 +168,7 @@ class Controller:
         return self._out
 
     def on_hung(self, connection: int) -> None:
-        """Drop the answers for a closed connection; the written records stay."""
+        """Drop the responses for a closed connection; the written records stay."""
         self._waiting = [each for each in self._waiting if each.asker.connection != connection]
 
     def _activate(self, now: Nanoseconds, committed: MetadataImage) -> None:
@@ -176,7 +176,7 @@ class Controller:
         self._epoch = self._quorum.epoch
         self._sessions = Sessions(self._settings)
         for broker in self._image.brokers:
-            # The previous controller may have had a heartbeat of it.
+            # The previous controller may just have received a heartbeat from this broker.
             self._sessions.touch(broker, now)
         self._say(f"Becoming the active controller at epoch {self._epoch}.")
         if not self._image.features:
@@ -190,13 +190,14 @@ class Controller:
         self._say(f"Renouncing the leadership of epoch {self._epoch}.")
         self._out += [CancelTimer(timer=each) for each in (SESSIONS, IDLE, BALANCE)]
         for each in self._waiting:
-            # The next leader may still commit it. The broker must check, and ask again.
+            # The next leader may still commit the request's records. The broker must check, and ask
+            # again.
             response = refusal(each.request, ErrorCode.not_controller)
             self._out.append(Reply(asker=each.asker, message=response))
         self._waiting = []
 
     def _answer(self) -> None:
-        """Send the waiting answers whose records are committed."""
+        """Send the waiting responses whose records are committed."""
         known = self._quorum.high_watermark
         ready = 0
         while ready < len(self._waiting) and self._waiting[ready].offset <= known:

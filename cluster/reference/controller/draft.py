@@ -1,7 +1,7 @@
 """Records that the active controller is about to write, already applied to its image.
 
 The image of the active controller is ahead of the committed records. If the controller loses its
-leadership, it discards the image. Answers wait until their records are committed.
+leadership, it discards the image. Responses wait until their records are committed.
 """
 
 from cluster.files.messages import Message, encode_message

@@ -43,7 +43,7 @@ class BrokerImage:
         incarnation_id: The UUID of its process.
         listeners: Its addresses.
         rack: Its rack.
-        fenced: Whether it may neither lead nor be in an ISR.
+        fenced: Whether it is fenced: it may not lead or be in an ISR.
         in_controlled_shutdown: Whether it is handing over its leaderships.
         log_dirs: The ids of its log dirs.
     """
@@ -93,7 +93,7 @@ class PartitionImage:
     directories: tuple[UUID | None, ...] = ()
 
     def merged(self, change: PartitionChangeRecord) -> "PartitionImage":
-        """Return the state after a change; a change that names a leader begins a leader epoch."""
+        """Return the state after a change. If the change names a leader, a new epoch begins."""
         named = change.leader != LEADER_UNCHANGED
         recovery = int(change.leader_recovery_state)
         return replace(
@@ -222,7 +222,7 @@ class MetadataImage:
             offset: Its offset in the metadata log.
 
         Returns:
-            The changes that concern brokers.
+            The changes that brokers must know.
         """
         self.offset = offset
         match message:

@@ -1,8 +1,9 @@
 """The controller's rules for partition leaders and ISRs; each change is checked and recorded.
 
-The leader is the first live replica of the ISR, in assignment order. An ISR changes when its leader
-asks (KIP-497), or when a broker is fenced or shuts down. The leader's request is checked against
-the partition's epochs, and against the epochs of the brokers that it names (KIP-841, KIP-903).
+The leader is the first active replica in assignment order that is in the ISR. An ISR changes when
+its leader asks (KIP-497), or when a broker is fenced or shuts down. The leader's request is checked
+against the partition's epochs, and against the epochs of the brokers that it names (KIP-841,
+KIP-903).
 """
 
 from dataclasses import dataclass, replace
@@ -41,11 +42,11 @@ class Election(Enum):
     """The ways to choose a leader."""
 
     ANY = "any"
-    """Keep the leader if possible; otherwise take the first live in-sync replica."""
+    """Keep the leader if possible; otherwise take the first active replica that is in sync."""
     PREFERRED = "preferred"
-    """Take the first replica if it is in sync and live."""
+    """Take the first replica if it is in sync and active."""
     UNCLEAN = "unclean"
-    """Take any live replica if no in-sync replica is live."""
+    """Take any active replica if no in-sync replica is active."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def change(
     *,
     election: Election = Election.ANY,
 ) -> bool:
-    """Write the record that turns a partition into its target; return whether anything changed.
+    """Write the record that brings a partition to a target state; return whether it changes.
 
     Args:
         draft: Receives the record.
@@ -114,7 +115,8 @@ def change(
 def leave_isrs(draft: Draft, broker: int) -> None:
     """Remove a broker that is fenced or shuts down from all ISRs and leaderships.
 
-    The last member of an ISR stays in it: only it is known to have all committed records.
+    The last member of an ISR stays in the ISR, because no other replica is known to have all
+    committed records.
     """
     for partition in list(draft.image.partitions()):
         if broker in partition.isr or partition.leader == broker:
@@ -140,7 +142,7 @@ def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterParti
 
 
 def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elect leaders as an operator asks (KIP-460); without names, for all partitions."""
+    """Elect leaders as an operator requests (KIP-460); if no partitions are named, for all."""
     election = Election.PREFERRED if request.election_type == PREFERRED else Election.UNCLEAN
     asked = request.topic_partitions
     if asked is None:
@@ -175,7 +177,7 @@ def _completed(target: Target) -> Target:
 def _elected(
     draft: Draft, partition: PartitionImage, target: Target, *, election: Election
 ) -> tuple[int, tuple[int, ...], int]:
-    """Choose a leader; return it, the ISR with it, and its recovery state."""
+    """Choose a leader; return the leader, the new ISR, and the leader's recovery state."""
     active = draft.image.is_active
     clean = [each for each in target.replicas if each in target.isr and active(each)]
     if clean:
@@ -272,8 +274,8 @@ def _objection_to_isr(draft: Draft, partition: PartitionImage, wish: AlterPartit
         return ErrorCode.invalid_request
     for member, epoch in wish.new_isr_with_epochs:
         known = draft.image.brokers.get(member)
-        # A broker that is fenced or leaves (KIP-841) must not join. Neither must one that restarted
-        # since it fetched (KIP-903): its records may be lost.
+        # A broker that is fenced or shuts down must not join (KIP-841). A broker that restarted
+        # after its last fetch must not join either (KIP-903), because its records may be lost.
         if known is None or not known.active or epoch not in (-1, known.broker_epoch):
             return ErrorCode.ineligible_replica
     return ErrorCode.none

@@ -1,7 +1,7 @@
-"""The KRaft part of a node: the quorum, the controller if it is a voter, and the metadata image.
+"""The KRaft part of a node: the quorum, the metadata image, and on voters the controller.
 
-Only committed records reach the image, and from there the node's partitions. (Before KRaft, another
-control plane made the same changes to the same partitions, by LeaderAndIsr requests.)
+Only committed records reach the image, and from there the node's partitions. (In Kafka before
+KRaft, the controller made the same changes to partitions with LeaderAndIsr requests.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -141,7 +141,7 @@ class KRaft:
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin to hand over the quorum's leadership, once all other leaving brokers have ended."""
+        """Hand over the quorum's leadership; call this after other leaving brokers have ended."""
         out = list(self.quorum.shut_down(now))
         self._settle(now, out)
         return out
@@ -191,14 +191,17 @@ class KRaft:
 def is_of_metadata(fetch: FetchRequest) -> bool:
     """Return whether a fetch is for the quorum's topic (KIP-595).
 
-    Such a fetch may have no other topic.
+    Such a fetch must not name other topics.
     """
     return bool(fetch.partitions) and fetch.partitions[0].topic == _TOPIC
 
 
 @lru_cache(maxsize=256)
 def _messages_of(data: bytes) -> tuple[tuple[int, Message], ...]:
-    """Return a batch's messages with their offsets; cached, because all simulated nodes read it."""
+    """Return a batch's messages with their offsets.
+
+    The result is cached, because all simulated nodes read the same batches.
+    """
     read = ((offset, decode_message(value)) for offset, value in values_of(data))
     return tuple((offset, message) for offset, message in read if message is not None)
 

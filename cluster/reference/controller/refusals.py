@@ -1,4 +1,4 @@
-"""Build the answers of a controller that is not active.
+"""Build the responses of a controller that is not active.
 
 Each request has its own form of refusal.
 """
@@ -60,7 +60,7 @@ CONTROL_REQUESTS = (
 
 
 def refusal(request: ControlRequest, error: ErrorCode) -> ControlResponse:
-    """Return the answer that refuses a whole request with one error."""
+    """Return the response that refuses a whole request with one error."""
     match request:
         case CreateTopicsRequest(topics=topics):
             results = [CreatableTopicResult(name=each.name, error_code=error) for each in topics]

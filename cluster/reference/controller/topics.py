@@ -1,6 +1,6 @@
 """Create topics, place their partitions on brokers, add partitions, and delete topics.
 
-Placement is not random: live brokers take turns, and each topic starts with another broker.
+Placement is not random: active brokers take turns, and each topic starts with another broker.
 """
 
 import re

@@ -29,7 +29,7 @@ class BadBatchError(Exception):
     """Bytes that are not a valid record batch. The message is one sentence with the reason.
 
     Attributes:
-        magic: The batch's format, if it is another one.
+        magic: The batch's format version if it is not 2; otherwise None.
     """
 
     def __init__(self, what: str, *, magic: int | None = None) -> None:
@@ -48,7 +48,7 @@ class Batch(Struct, kw_only=True, gc=False):
         attributes: Bits for codec, transactional and control.
         max_timestamp: The largest timestamp of its records, in milliseconds.
         producer_id, producer_epoch, base_sequence: -1 without idempotence.
-        count: The number of records in its header.
+        count: The number of records, as stated in its header.
         data: All of its bytes.
     """
 
@@ -88,7 +88,7 @@ def sound_batch(data: bytes) -> Batch:
 
 
 def sound_batches(data: bytes) -> list[Batch]:
-    """Return the batches in some bytes, each with its checksum verified.
+    """Return the batches in some bytes, after a check of each batch.
 
     Raises:
         BadBatchError: A batch is torn, damaged, or not of magic 2.
@@ -104,7 +104,8 @@ def sound_batches_of(data: bytes) -> Iterator[Batch]:
     """Yield the valid batches at the beginning of some bytes.
 
     Raises:
-        BadBatchError: As in `sound_batches`, but only after the valid batches.
+        BadBatchError: A batch is torn, damaged, or not of magic 2. All valid batches before it are
+            yielded first.
     """
     position, size = 0, len(data)
     while position < size:

@@ -1,4 +1,4 @@
-"""The file access that `files` and `recovery` need, as a protocol, and a real folder."""
+"""The disk operations that `files` and `recovery` need: a protocol, and a real folder."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ class Disk(Protocol):
 
 
 _MAX_OPEN = 256
-"""Most files to keep open. For each log, mostly the last segment is written."""
+"""The most files to keep open. Usually only the last segment of each log is written."""
 
 
 class FolderDisk:
@@ -131,7 +131,7 @@ class FolderDisk:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to the disk, as rename(2) and creat(2) alone do not."""
+    """Flush a folder's entries to the disk, because rename(2) and creat(2) do not flush them."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

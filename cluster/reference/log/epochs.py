@@ -1,7 +1,7 @@
 """The leader epochs of a log, each with its first offset (KIP-101).
 
-Each replica has one line for each epoch in `leader-epoch-checkpoint`. A leader adds a line when it
-becomes leader. A follower adds one when it appends a batch of a new epoch.
+A replica's file `leader-epoch-checkpoint` has one line for each epoch. A leader adds a line when it
+becomes leader. A follower adds a line when it appends a batch of a new epoch.
 """
 
 from bisect import bisect_right
@@ -14,7 +14,7 @@ NONE = (-1, -1)
 
 
 class LeaderEpochs:
-    """The leader epochs of a log with their first offsets; both increase.
+    """The leader epochs of a log with their first offsets, in increasing order.
 
     Attributes:
         latest: The last epoch; -1 if none is known.
@@ -81,9 +81,9 @@ class LeaderEpochs:
         return changed
 
     def delete_before(self, start: int) -> bool:
-        """Remove the epochs before a log's new start.
+        """Remove the epochs that end at or before a log's new start.
 
-        The epoch at the new start then begins there.
+        The first remaining epoch then begins at the new start.
         """
         found = bisect_right(self._starts, start) - 1
         if found < 0 or (found == 0 and self._starts[0] == start):

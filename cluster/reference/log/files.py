@@ -38,7 +38,7 @@ class LogFiles:
 
     Attributes:
         segment_bytes: The size at which segments are rolled (`log.segment.bytes`).
-        rolled_at: The same size by folder, for topics with their own value (`segment.bytes`).
+        rolled_at: The size for each folder whose topic has its own value (`segment.bytes`).
     """
 
     def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -83,8 +83,8 @@ class LogFiles:
         mine = self._logs.get(folder)
         limit = self.rolled_at.get(folder, self.segment_bytes)
         if mine and not mine.size and mine.bases[-1] != effect.base_offset:
-            # The log continues elsewhere. An empty segment here would wrongly mark its start or its
-            # end.
+            # The log continues at another offset. The empty segment would wrongly mark the log's
+            # start or end.
             self._disk.remove(segment_path(folder, mine.bases.pop()))
             mine = self._rolled(folder, effect.base_offset)
         elif mine is None or (mine.size and mine.size + len(data) > limit):
@@ -129,7 +129,7 @@ class LogFiles:
 
 
 def segments(disk: Disk) -> Mapping[str, list[int]]:
-    """Return the first offsets of all segments, sorted, by the folder of their log.
+    """Return, for each log folder, the sorted first offsets of its segments.
 
     Folders that were set aside are skipped.
     """
@@ -150,7 +150,7 @@ def segment_path(folder: str, base: int) -> str:
 
 
 def position_of(data: bytes, offset: int) -> int:
-    """Return the byte position in a valid segment of the first batch that ends after an offset."""
+    """Return the position of the first batch that ends after an offset, in a valid segment."""
     position = 0
     while position < len(data):
         mine = batch_of(data[position : position + HEADER_BYTES])

@@ -1,7 +1,7 @@
 """A partition's log in memory; each change also returns the effects on its files.
 
 Batches are kept as bytes. A log always ends, or is cut, between two batches. An offset inside a
-batch stands for that batch's first offset.
+batch is treated as that batch's first offset.
 """
 
 from bisect import bisect_left, bisect_right
@@ -48,7 +48,8 @@ class Log:
             folder: `TOPIC-PARTITION`.
             batches: Valid batches without a gap.
             start_offset: The log's first offset. Batches before it are left out.
-            epochs: The leader epoch checkpoint. If the batches contradict it, the batches count.
+            epochs: The leader epoch checkpoint. If the batches contradict it, the epochs in the
+                batches are used.
             recovery_point: All offsets before it are flushed.
             flush_messages: Flush after this number of messages (`flush.messages`).
         """
@@ -67,8 +68,8 @@ class Log:
         for data in batches:
             mine = batch(data)
             if self.epochs.at(mine.base_offset) != mine.leader_epoch:
-                # The file is one effect behind the log, and a crash may come in between. Its lines
-                # about removed batches must not apply to these batches.
+                # The epoch file is written one effect after the log, and a crash may come in
+                # between. Then lines about removed batches must not apply to these batches.
                 self.epochs.truncate(mine.base_offset)
             self._take(mine)
         self.epochs.truncate(self.end_offset)
@@ -84,7 +85,7 @@ class Log:
         return self.append_checked(batch(data), epoch=epoch, out=out)
 
     def append_checked(self, mine: Batch, *, epoch: int, out: list[Effect]) -> Batch:
-        """Append an unpacked batch; write its offset and epoch into it. The log then owns it."""
+        """Append an unpacked batch with its new offset and epoch. The log then owns the batch."""
         base = self.end_offset
         mine.end_offset += base - mine.base_offset
         mine.base_offset, mine.leader_epoch = base, epoch
@@ -101,7 +102,7 @@ class Log:
         Raises:
             BadBatchError: A batch is damaged. Nothing was appended.
             MisplacedBatchError: The first batch does not begin at this log's end, or there is a
-                gap. Nothing was appended. An answer to an earlier incarnation can cause this.
+                gap. Nothing was appended. A response to an earlier process can cause this.
         """
         found = sound_batches(data)
         begin = end = self.end_offset
@@ -158,9 +159,9 @@ class Log:
     def restart_at(self, offset: int, *, out: list[Effect]) -> None:
         """Drop all batches, and continue at an offset.
 
-        This happens after a snapshot, or at the start of the leader's log.
+        This happens after a snapshot was fetched, or if the leader's log begins after this one.
         """
-        # From offset 0, because the files may begin before this log (`delete_before` keeps them).
+        # From offset 0, because the files may begin earlier (`delete_before` keeps the files).
         out.append(Truncate(folder=self.folder, offset=0))
         self._bases, self._batches, self._positions = [], [], [0]
         self.start_offset = self.end_offset = self.recovery_point = offset
@@ -174,9 +175,9 @@ class Log:
         out.append(Append(folder=self.folder, base_offset=self.start_offset, data=b""))
 
     def delete_before(self, offset: int) -> None:
-        """Drop the batches that end at or before an offset; the files stay.
+        """Drop the batches that end at or before an offset, because a snapshot has them (KIP-630).
 
-        The owner sets a log's start again at each start of the node (a snapshot's end, KIP-630).
+        The files stay. So after a restart, the log begins at its first segment again.
         """
         keep = 0
         while keep < len(self._bases) and self._end_of(keep) <= offset:

@@ -1,6 +1,7 @@
-"""The idempotent producers of a log (KIP-98): epochs, sequence numbers, five batches each.
+"""The idempotent producers of a log (KIP-98): the epoch and the last five batches of each.
 
-The state depends on the batches alone. So it is rebuilt from them after a truncation or a restart.
+This state depends on the log's batches alone. So after a truncation or a restart, it is rebuilt
+from the batches.
 """
 
 from collections import deque

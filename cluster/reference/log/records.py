@@ -17,7 +17,7 @@ _TOP_BIT = 0x80
 _SHORT_NUMBERS = 4
 """Bytes for a small record's attributes, timestamp delta, offset delta and key length."""
 _MAX_BYTES = 64 << 20
-"""Most decompressed bytes of one batch; a few bytes can claim to contain gigabytes."""
+"""The most bytes to which one batch may be decompressed. A few bytes can expand to gigabytes."""
 _SNAPPY_RATIO = 32
 """The largest factor of decompression: snappy makes at most 64 bytes from three."""
 _FULL = "failed to write whole buffer"
@@ -70,7 +70,7 @@ def _decompressed(data: bytes, codec: Codec) -> bytes:
                 raise
             room *= 8
         else:
-            # Fits into the limit. Readers decompress all of it, so all of it must be valid.
+            # The data fit into the limit. Readers decompress all of the data, so check all of it.
             return decompressed(data, codec)
 
 
@@ -102,7 +102,8 @@ def _small_record(body: bytes, position: int, delta: int) -> int:
     byte.
 
     Returns:
-        The position of the next record. 0 if this is not such a record; it may still be valid.
+        The position of the next record; 0 if this record has another form. A record of another form
+        may still be valid.
     """
     length, at = _short(body, position)
     numbers = body[at : at + _SHORT_NUMBERS]
@@ -122,7 +123,7 @@ def _small_record(body: bytes, position: int, delta: int) -> int:
 
 
 def _short(body: bytes, position: int) -> tuple[int, int]:
-    """Return a varint of one or two bytes, as encoded, and its end; -1 if it is longer."""
+    """Return a varint of one or two bytes in zigzag form, and its end; -1 if it is longer."""
     coded = body[position : position + 2]
     if coded and coded[0] < _TOP_BIT:
         return coded[0], position + 1

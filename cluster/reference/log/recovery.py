@@ -1,17 +1,18 @@
 """Read a log dir at a node's start, and repair crash damage, as Kafka's LogLoader does.
 
-- After a clean shutdown nothing is repaired. Otherwise every log is checked from the segment with
-  its recovery point. The log is cut before the first torn or damaged batch, and all later segments
-  are removed.
-- Everything before the recovery point was flushed, and so was each segment before a later one. If
-  such data are damaged or missing, the disk lost them. A cut at such a place would lose
-      acknowledged records, so the start is refused.
-- Leader epochs follow from the batches. A lost or damaged checkpoint of them does no harm.
-- Without recovery points everything is checked. Without high watermarks they begin at the logs'
-  starts.
-- Damage that takes Kafka's log dir offline is refused: damaged high watermarks, a damaged
-  `partition.metadata`, a folder that is not a log's. A log without `partition.metadata` is
-  accepted, but belongs to no topic.
+- After a clean shutdown nothing is repaired. Otherwise each log is repaired from the segment that
+  contains its recovery point. The log is cut before the first torn or damaged batch, and all later
+  segments are removed.
+- All data before the recovery point were flushed. All segments before the last one were flushed,
+  too. If such data are damaged or missing, the disk lost them. A cut there would lose acknowledged
+  records, so the node refuses to start.
+- Leader epochs are rebuilt from the batches. So a lost or damaged checkpoint of epochs does no
+  harm.
+- If recovery points are missing, all segments are checked. If high watermarks are missing, they
+  begin at the logs' starts.
+- The node refuses to start after damage that takes Kafka's log dir offline: damaged high
+  watermarks, a damaged `partition.metadata`, or a folder that is not the folder of a log. A log
+  without `partition.metadata` is accepted, but belongs to no topic.
 - Folders that were set aside (`-stray`) are not touched.
 """
 
@@ -46,7 +47,7 @@ _ASIDE = ".tmp"
 
 
 class DamagedLogError(Exception):
-    """A log dir has damage that no crash causes.
+    """A log dir has damage that a crash cannot cause.
 
     The message is one sentence that names the remedy.
     """
@@ -59,7 +60,7 @@ class RecoveredLog:
     Attributes:
         folder: `TOPIC-PARTITION`.
         batches: All valid batches, without a gap.
-        start_offset: The first segment's offset, or the one in the log start checkpoint if larger.
+        start_offset: The first segment's offset, or the log start checkpoint's offset if larger.
         recovery_point: All offsets before it are flushed.
         epochs: The leader epoch checkpoint.
         topic_id: The id of its topic; None if the file `partition.metadata` is missing.
@@ -107,7 +108,7 @@ def recovered(disk: Disk) -> Recovered:
     """Read a log dir and repair it; remove the marker of a clean shutdown.
 
     Raises:
-        DamagedLogError: The log dir has damage that no crash causes.
+        DamagedLogError: The log dir has damage that a crash cannot cause.
         OSError: The log dir cannot be read or repaired.
     """
     said: list[str] = []
@@ -178,15 +179,15 @@ class _Reader:
             folder=self.folder,
             batches=tuple(found),
             start_offset=max(bases[0], min(start, end)),
-            # All segments before the last one were flushed when it was rolled. A recovery point
-            # inside the last one may be older than a cut of the log there.
+            # All segments before the last one were flushed when the last one began. A recovery
+            # point inside the last one may be older than a cut of the log there.
             recovery_point=end if self.clean else min(recovery_point, base),
             epochs=self._epochs(),
             topic_id=topic_id,
         )
 
     def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
-        """Add a segment's valid batches, which must continue at the log's end so far."""
+        """Add a segment's valid batches to `found`; they must continue at `end`."""
         if base != end:
             return _Read(
                 end,
@@ -257,7 +258,7 @@ def _strays(paths: Sequence[str]) -> list[str]:
     """Return the log lines about folders that were set aside.
 
     Raises:
-        DamagedLogError: A folder is not a log's at all.
+        DamagedLogError: A folder is not the folder of a log.
     """
     folders = dict.fromkeys(path.rpartition("/")[0] for path in paths if "/" in path)
     for folder in folders:

@@ -21,7 +21,7 @@ class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
 
 
 class MetadataRequest(Struct, frozen=True, kw_only=True):
-    """A request for brokers and partition leaders. If `topics` is None, all topics are meant."""
+    """A request for brokers and partition leaders. If `topics` is None, it is for all topics."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -83,7 +83,7 @@ class DescribeClusterBroker(Struct, frozen=True, kw_only=True):
 
 
 class DescribeClusterResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `DescribeClusterRequest`."""
+    """The response to `DescribeClusterRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     endpoint_type: int = 1
@@ -101,7 +101,7 @@ class TopicRequest(Struct, frozen=True, kw_only=True):
 class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
     """A request for partitions with their eligible leader replicas (KIP-966).
 
-    Without names, all topics are meant.
+    If it names no topics, it is for all topics.
     """
 
     topics: tuple[TopicRequest, ...]
@@ -109,7 +109,7 @@ class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True):
-    """A partition in the answer to `DescribeTopicPartitionsRequest`."""
+    """A partition in the response to `DescribeTopicPartitionsRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     partition_index: int
@@ -123,7 +123,7 @@ class DescribeTopicPartitionsResponsePartition(Struct, frozen=True, kw_only=True
 
 
 class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
-    """A topic in the answer to `DescribeTopicPartitionsRequest`."""
+    """A topic in the response to `DescribeTopicPartitionsRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     name: str | None
@@ -133,7 +133,7 @@ class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `DescribeTopicPartitionsRequest`, always complete, without a next cursor."""
+    """The response to `DescribeTopicPartitionsRequest`, always complete, without a next cursor."""
 
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
 
@@ -147,13 +147,13 @@ class DescribeConfigsResource(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
-    """A request for the settings in force (KIP-133)."""
+    """A request for the current settings (KIP-133)."""
 
     resources: tuple[DescribeConfigsResource, ...]
 
 
 class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
-    """One setting. Source 1: of the topic, 4: of the broker's file, 5: the default."""
+    """One setting. Its source is 1 (the topic), 4 (the broker's file), or 5 (the default)."""
 
     name: str
     value: str | None
@@ -174,7 +174,7 @@ class DescribeConfigsResult(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `DescribeConfigsRequest`."""
+    """The response to `DescribeConfigsRequest`."""
 
     results: tuple[DescribeConfigsResult, ...]
 
@@ -182,7 +182,7 @@ class DescribeConfigsResponse(Struct, frozen=True, kw_only=True):
 class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
     """A request for an idempotent producer's id (KIP-98).
 
-    This cluster refuses transactional ones.
+    This cluster refuses requests with a transactional id.
     """
 
     transactional_id: str | None = None
@@ -192,7 +192,7 @@ class InitProducerIdRequest(Struct, frozen=True, kw_only=True):
 
 
 class InitProducerIdResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `InitProducerIdRequest`: the id."""
+    """The response to `InitProducerIdRequest`: the id."""
 
     error_code: ErrorCode = ErrorCode.none
     producer_id: int = -1
@@ -223,7 +223,7 @@ class Coordinator(Struct, frozen=True, kw_only=True):
 
 
 class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `FindCoordinatorRequest`, with the fields for one key and for many."""
+    """The response to `FindCoordinatorRequest`, with the fields for one key and for many."""
 
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
@@ -252,7 +252,7 @@ class JoinGroupRequest(Struct, frozen=True, kw_only=True):
     protocols: tuple[JoinGroupRequestProtocol, ...]
     client_id: str = ""
     names_itself: bool = False
-    """Whether a first join is only answered with the member's id (KIP-394, version 4 and later)."""
+    """Whether the response to a first join has only a member id, to join again with (KIP-394)."""
 
 
 class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):
@@ -311,7 +311,7 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True):
 
 
 class HeartbeatResponse(Struct, frozen=True, kw_only=True):
-    """The answer to a heartbeat; with REBALANCE_IN_PROGRESS the member must join again."""
+    """The response to a heartbeat; with REBALANCE_IN_PROGRESS the member must join again."""
 
     error_code: ErrorCode = ErrorCode.none
 
@@ -324,7 +324,7 @@ class MemberIdentity(Struct, frozen=True, kw_only=True):
 
 
 class LeaveGroupRequest(Struct, frozen=True, kw_only=True):
-    """A request of members to leave: one member until version 2, many since (KIP-345)."""
+    """A request of members to leave: one member until version 2, then many (KIP-345)."""
 
     group_id: str
     member_id: str = ""
@@ -340,7 +340,7 @@ class MemberResponse(Struct, frozen=True, kw_only=True):
 
 
 class LeaveGroupResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `LeaveGroupRequest`."""
+    """The response to `LeaveGroupRequest`."""
 
     error_code: ErrorCode = ErrorCode.none
     members: tuple[MemberResponse, ...] = ()
@@ -390,7 +390,7 @@ class OffsetCommitResponseTopic(Struct, frozen=True, kw_only=True):
 
 
 class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
-    """The answer to a commit, sent when the offsets are committed in `__consumer_offsets`."""
+    """The response to a commit, sent when the offsets are committed in `__consumer_offsets`."""
 
     topics: tuple[OffsetCommitResponseTopic, ...]
 
@@ -403,7 +403,7 @@ class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchRequestGroup(Struct, frozen=True, kw_only=True):
-    """A group whose offsets are requested. If `topics` is None, all its offsets are meant."""
+    """A group whose offsets are requested. If `topics` is None, the request is for all topics."""
 
     group_id: str
     topics: tuple[OffsetFetchRequestTopic, ...] | None = None
@@ -443,7 +443,7 @@ class OffsetFetchResponseGroup(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `OffsetFetchRequest`, with the fields for one group and for many."""
+    """The response to `OffsetFetchRequest`, with the fields for one group and for many."""
 
     topics: tuple[OffsetFetchResponseTopic, ...] = ()
     error_code: ErrorCode = ErrorCode.none

@@ -1,8 +1,9 @@
-"""Requests of brokers and clients to the active controller, and its answers.
+"""Requests of brokers and clients to the active controller, and the responses.
 
 Brokers send their own requests (registration, heartbeats, ISR changes, producer ids). They also
 forward client requests (topics, elections, reassignments, configs). A controller that is not active
-answers NOT_CONTROLLER. An answer is sent when its records are committed in the metadata log.
+answers NOT_CONTROLLER. A response is sent when the records of the decision are committed in the
+metadata log.
 """
 
 from uuid import UUID
@@ -62,7 +63,7 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
-    """The answer to a broker's registration: its new epoch.
+    """The response to a broker's registration: its new epoch.
 
     The epoch is the offset of the registration in the metadata log.
     """
@@ -76,7 +77,7 @@ class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
 
     Attributes:
         broker_id: Its node id.
-        broker_epoch: The epoch from the answer to its registration.
+        broker_epoch: The epoch from the response to its registration.
         current_metadata_offset: The last offset of the metadata log that it replayed.
         want_fence: Whether it asks to stay fenced because it is not ready.
         want_shut_down: Whether it asks to hand over its leaderships and end.
@@ -90,12 +91,12 @@ class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
-    """The answer to a broker's heartbeat: the broker's state as the controller knows it.
+    """The response to a broker's heartbeat: the broker's state as the controller knows it.
 
     Attributes:
         error_code: STALE_BROKER_EPOCH for an earlier incarnation; NOT_CONTROLLER.
         is_caught_up: Whether the broker has replayed its own registration.
-        is_fenced: Whether the broker may neither lead nor be in an ISR.
+        is_fenced: Whether the broker is fenced: it may not lead or be in an ISR.
         should_shut_down: Whether the broker may end now.
     """
 
@@ -125,7 +126,7 @@ class AlterPartition(Struct, frozen=True, kw_only=True):
         topic_id: The topic's id.
         partition_index: The partition's number.
         leader_epoch: The epoch in which the leader leads.
-        new_isr_with_epochs: The brokers, with the broker epoch of each one's last fetch or -1
+        new_isr_with_epochs: The brokers, each with the broker epoch in its last fetch, or with -1
             (KIP-903).
         leader_recovery_state: 0: recovered; 1: after an unclean election (KIP-704).
         partition_epoch: The partition epoch that the leader knows.
@@ -161,7 +162,7 @@ class AlteredPartition(Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `AlterPartitionRequest`: a result for each partition, in order."""
+    """The response to `AlterPartitionRequest`: a result for each partition, in order."""
 
     error_code: ErrorCode
     partitions: tuple[AlteredPartition, ...] = ()
@@ -187,8 +188,8 @@ class CreatableTopic(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Its name.
-        num_partitions: -1: the default, or as many as in `assignments`.
-        replication_factor: -1: the default, or as in `assignments`.
+        num_partitions: The number of partitions; -1: the default, or as in `assignments`.
+        replication_factor: The number of replicas; -1: the default, or as in `assignments`.
         assignments: The replicas of each partition; empty: the controller chooses.
         configs: Names and values.
     """
@@ -221,7 +222,7 @@ class CreatableTopicResult(Struct, frozen=True, kw_only=True):
 
 
 class CreateTopicsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `CreateTopicsRequest`: a result for each topic.
+    """The response to `CreateTopicsRequest`: a result for each topic.
 
     Each result is NOT_CONTROLLER if this controller is not active.
     """
@@ -255,7 +256,7 @@ class TopicResult(Struct, frozen=True, kw_only=True):
 
 
 class CreatePartitionsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `CreatePartitionsRequest`: a result for each topic."""
+    """The response to `CreatePartitionsRequest`: a result for each topic."""
 
     results: tuple[TopicResult, ...]
 
@@ -275,7 +276,7 @@ class DeleteTopicsRequest(Struct, frozen=True, kw_only=True):
 
 
 class DeleteTopicsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `DeleteTopicsRequest`: a result for each topic."""
+    """The response to `DeleteTopicsRequest`: a result for each topic."""
 
     responses: tuple[TopicResult, ...]
 
@@ -304,7 +305,7 @@ class ElectLeadersRequest(Struct, frozen=True, kw_only=True):
 
 
 class ElectLeadersResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `ElectLeadersRequest`: a result for each partition."""
+    """The response to `ElectLeadersRequest`: a result for each partition."""
 
     error_code: ErrorCode
     replica_election_results: tuple[PartitionOutcome, ...] = ()
@@ -326,7 +327,7 @@ class AlterPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
 
 
 class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `AlterPartitionReassignmentsRequest`: a result for each partition."""
+    """The response to `AlterPartitionReassignmentsRequest`: a result for each partition."""
 
     error_code: ErrorCode
     error_message: str | None = None
@@ -391,7 +392,7 @@ class AlterConfigsResourceResponse(Struct, frozen=True, kw_only=True):
 
 
 class IncrementalAlterConfigsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `IncrementalAlterConfigsRequest`: a result for each resource."""
+    """The response to `IncrementalAlterConfigsRequest`: a result for each resource."""
 
     responses: tuple[AlterConfigsResourceResponse, ...]
 

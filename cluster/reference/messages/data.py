@@ -20,12 +20,12 @@ EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special timestamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-"""Topics of the brokers themselves; they must be able to read all records in them."""
+"""Topics of the brokers themselves. Brokers must be able to read all records in these topics."""
 
 
 LARGEST_EPOCH = (1 << 31) - (1 << 20)
-"""The largest leader epoch in a message of a node. The epoch is a 32-bit integer, and elections
-increase it."""
+"""The largest leader epoch that is accepted in a message of a node. An epoch is a 32-bit integer,
+so this limit leaves room for further elections."""
 Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
@@ -45,7 +45,7 @@ class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A request to append records. With `acks` 0 an answer is also created, but not sent.
+    """A request to append records. With `acks` 0 a response is also created, but not sent.
 
     Attributes:
         acks: 0, 1, or -1 for "all".
@@ -78,7 +78,7 @@ class ProducedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceResponse(Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a `ProduceRequest`, with its order of partitions."""
+    """The response to a `ProduceRequest`, with the partitions in the same order."""
 
     partitions: tuple[ProducedPartition, ...]
 
@@ -156,18 +156,18 @@ class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FetchResponse(Struct, frozen=True, kw_only=True, gc=False):
-    """The answer to a `FetchRequest`, with its order of partitions."""
+    """The response to a `FetchRequest`, with the partitions in the same order."""
 
     partitions: tuple[FetchedPartition, ...]
     error_code: ErrorCode = ErrorCode.none
 
 
 class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
-    """A question for an offset of a partition.
+    """A request for an offset of a partition.
 
     Attributes:
-        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or milliseconds: asks for the first record
-            that is not older.
+        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or a time in milliseconds. A time asks for
+            the first record that is not older.
     """
 
     topic: str
@@ -199,7 +199,7 @@ class ListedOffset(Struct, frozen=True, kw_only=True):
 
 
 class ListOffsetsResponse(Struct, frozen=True, kw_only=True):
-    """The answer to a `ListOffsetsRequest`, with its order of partitions."""
+    """The response to a `ListOffsetsRequest`, with the partitions in the same order."""
 
     partitions: tuple[ListedOffset, ...]
 
@@ -236,6 +236,6 @@ class EpochEnd(Struct, frozen=True, kw_only=True):
 
 
 class OffsetsForLeaderEpochResponse(Struct, frozen=True, kw_only=True):
-    """The answer to an `OffsetsForLeaderEpochRequest`, with its order of partitions."""
+    """The response to an `OffsetsForLeaderEpochRequest`, with the partitions in the same order."""
 
     partitions: tuple[EpochEnd, ...]

@@ -18,7 +18,7 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         cluster_id: The asking node's cluster id; None if it has none.
         voter_id: The node that should vote.
-        voter_directory_id: The id of that node's log dir, as far as known (KIP-853).
+        voter_directory_id: The id of that node's log dir; None if unknown (KIP-853).
         replica_epoch: The epoch in which the candidate wants to lead. With `pre_vote`: its present
             epoch.
         replica_id: The asking node.
@@ -40,13 +40,13 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
 
 
 class VoteResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `VoteRequest`: a vote, or a refusal.
+    """The response to `VoteRequest`: a vote, or a refusal.
 
     Attributes:
         error_code: The error if the request was invalid.
         leader_id: The leader that the voter knows, or -1.
         leader_epoch: The voter's epoch.
-        vote_granted: Whether it votes, or would vote, for the asking node.
+        vote_granted: Whether the voter votes, or would vote, for the asking node.
     """
 
     error_code: ErrorCode
@@ -66,7 +66,7 @@ class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
 
 
 class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `BeginQuorumEpochRequest`: the leader and the epoch that the voter knows."""
+    """The response to `BeginQuorumEpochRequest`: the leader and the epoch that the voter knows."""
 
     error_code: ErrorCode
     leader_id: int
@@ -90,7 +90,7 @@ class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
 
 
 class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `EndQuorumEpochRequest`: the leader and the epoch that the voter knows."""
+    """The response to `EndQuorumEpochRequest`: the leader and the epoch that the voter knows."""
 
     error_code: ErrorCode
     leader_id: int
@@ -98,7 +98,7 @@ class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
-    """A replica's request for a piece of a snapshot, if the leader's log lacks its next record.
+    """A request for a piece of a snapshot, if the leader's log begins after the replica's end.
 
     Attributes:
         cluster_id: The replica's cluster id.
@@ -146,7 +146,7 @@ class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
 
 
 class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
-    """A question to the leader for the progress of all members (KIP-595, KIP-836)."""
+    """A request to the leader for the progress of all members (KIP-595, KIP-836)."""
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
         replica_id: Its node id.
         replica_directory_id: The id of its log dir.
         log_end_offset: The offset of its last fetch; -1 if there was none.
-        last_fetch_timestamp: In milliseconds of the leader's clock, or -1.
+        last_fetch_timestamp: When it last fetched, in milliseconds of the leader's clock, or -1.
         last_caught_up_timestamp: When it last had all records, or -1.
     """
 
@@ -168,7 +168,7 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
 
 
 class DescribeQuorumResponse(Struct, frozen=True, kw_only=True):
-    """The answer to `DescribeQuorumRequest`: the quorum as its leader knows it.
+    """The response to `DescribeQuorumRequest`: the quorum as its leader knows it.
 
     Other nodes answer NOT_LEADER_OR_FOLLOWER.
     """

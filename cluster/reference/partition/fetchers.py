@@ -1,7 +1,7 @@
 """A follower's fetchers: one for each leader, which fetches all partitions at once.
 
-A fetcher has at most one open request. An answer counts only for a partition that still follows the
-same leader in the same epoch. The partition's log must also still end where the fetch began.
+A fetcher has at most one open request. A response counts only for a partition that still follows
+the same leader in the same epoch. The partition's log must also still end where the fetch began.
 """
 
 from collections.abc import Callable, Iterator
@@ -79,7 +79,7 @@ class Fetcher:
         leader: The leader's broker id.
         following: The partitions by folder.
         under_way: The number of the open request; None if there is none.
-        asked: The folders of the open request, each with its state at that time.
+        asked: The partitions in the open request.
         request: The last fetch request, rebuilt only after a change.
     """
 
@@ -143,11 +143,11 @@ class Fetchers:
             del self._by_leader[leader]
 
     def answered(self, now: Nanoseconds, number: int, answer: object, out: list[Effect]) -> None:
-        """Handle an answer, and send the next request."""
+        """Handle a response, and send the next request."""
         fetcher = self.asked_by.pop(number)
         asked, fetcher.under_way = fetcher.asked, None
         following = fetcher.following
-        # Partitions that left, or that follow in another epoch, ignore this answer.
+        # Partitions that left, or that follow in another epoch, ignore this response.
         mine = [each for each in asked if following.get(each.partition.log.folder) is each]
         match answer:
             case FetchResponse() if answer.error_code is _NONE:
@@ -288,7 +288,7 @@ class Fetchers:
             return
         partition = each.partition
         if told.diverging_epoch != UNKNOWN or told.diverging_end_offset != UNKNOWN:
-            # KIP-595: the answer to a fetch reports where the logs diverge.
+            # KIP-595: the response to a fetch reports where the logs diverge.
             follower.truncate_to_agreement(partition, told, me=self.me, out=out)
             return
         try:
@@ -306,7 +306,7 @@ class Fetchers:
     def _refused(self, each: Following, code: ErrorCode, now: Nanoseconds) -> None:
         if code is ErrorCode.offset_out_of_range:
             each.phase = Phase.BOUNDS
-        # KIP-320: the partition's state of a later epoch will follow.
+        # KIP-320: the controller will announce the partition's state in a later epoch.
         elif code is ErrorCode.fenced_leader_epoch:
             each.phase = Phase.WAIT
         else:

@@ -1,10 +1,11 @@
 """How a follower truncates its log: three rules from Kafka's history.
 
-- `high-watermark` (before KIP-101): when it begins to follow, to its own high watermark, which may
+- `high-watermark` (before KIP-101): a new follower truncates to its own high watermark, which may
   be too low.
-- `leader-epoch-v0` (KIP-101): once, to where the follower's last epoch ends in the leader's log.
-- `leader-epoch`: the leader also reports the epoch of that end (KIP-279), with each fetch
-  (KIP-595). The follower fetches again until both logs agree.
+- `leader-epoch-v0` (KIP-101): a new follower truncates to where its last epoch ends in the leader's
+  log.
+- `leader-epoch`: the leader also reports the epoch of that end (KIP-279), in the response to a
+  fetch (KIP-595). The follower truncates and fetches again until both logs agree.
 """
 
 from cluster.reference.bugs import Bug
@@ -36,10 +37,10 @@ def truncate_to_high_watermark(partition: Partition, *, me: int, out: list[Effec
 def truncate_to_epoch_end(
     partition: Partition, answer: EpochEnd, *, me: int, out: list[Effect]
 ) -> None:
-    """Truncate to where the leader's log ends the follower's last epoch (KIP-101).
+    """Truncate to where the follower's last epoch ends in the leader's log (KIP-101).
 
-    The first version of the leader's answer had no epoch. So records of epochs that the leader
-    never had stay in the follower's log: KIP-279.
+    The first version of the leader's response names no epoch. So the follower may keep records of
+    epochs that the leader never had (KIP-279).
     """
     if answer.end_offset == UNKNOWN:
         truncate_to_high_watermark(partition, me=me, out=out)
@@ -53,11 +54,11 @@ def truncate_to_epoch_end(
 def truncate_to_agreement(
     partition: Partition, told: FetchedPartition, *, me: int, out: list[Effect]
 ) -> None:
-    """Truncate to where the logs diverge, as far as one answer to a fetch reports it (KIP-595).
+    """Truncate to where the logs diverge, as far as one fetch response shows it (KIP-595).
 
     The leader reports its largest epoch up to the follower's last one. If the follower has that
-    epoch, the epoch ends at the smaller of both ends. If not, the follower removes all later
-    epochs, and its next fetch asks with an earlier one (KIP-279).
+    epoch, it truncates to the smaller of the epoch's two ends. If not, it removes all later epochs,
+    and its next fetch names an earlier epoch (KIP-279).
     """
     epoch, end = told.diverging_epoch, told.diverging_end_offset
     mine, my_end = partition.log.end_of(epoch)
@@ -74,7 +75,7 @@ def truncate_to_agreement(
 def truncate_to_leaders_log(
     partition: Partition, leader_start: int, leader_end: int, *, me: int, out: list[Effect]
 ) -> None:
-    """After an out-of-range fetch, move into the leader's log, as Kafka's fetcher does."""
+    """After an out-of-range fetch, move this log's end into the leader's range, as in Kafka."""
     log = partition.log
     if leader_end < log.end_offset:
         reset = f"from {log.end_offset} to current leader's latest offset {leader_end}"

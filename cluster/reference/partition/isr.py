@@ -1,4 +1,4 @@
-"""Requests to the controller for ISR changes, and its answers (KIP-497)."""
+"""Requests to the controller for ISR changes, and the controller's responses (KIP-497)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,10 +21,9 @@ _OVERTAKEN = (
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.invalid_request,
 )
-"""Errors after which the leader waits, because the controller knows a newer state that the leader
-will learn.
+"""Errors after which the leader waits: the controller has a newer state, which the leader will get.
 
-The request may stay open. Until then, brokers to be added still count for the high watermark.
+The request stays open until then. Meanwhile, the brokers that it adds count for the high watermark.
 """
 
 
@@ -40,7 +39,7 @@ class IsrChanges:
     unsent: dict[str, AlterPartition] = field(default_factory=dict)
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """After a follower's fetch, ask the controller to add a caught-up follower to the ISR."""
+        """After a fetch, ask the controller to add the follower to the ISR if it has caught up."""
         leading = partition.leading
         if leading and leading.wish_to_add(
             broker, high_watermark=partition.high_watermark, eligible=self._registry.eligible
@@ -48,7 +47,7 @@ class IsrChanges:
             self._note(partition, leading.wish)
 
     def remove_laggards(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Ask the controller to remove followers that lag from the ISRs."""
+        """Ask the controller to remove lagging followers from the ISRs."""
         for partition in self._registry.led():
             leading = partition.leading
             if leading is None:
@@ -76,7 +75,7 @@ class IsrChanges:
         answers: Sequence[AlteredPartition] | None,
         out: list[Effect],
     ) -> list[Partition]:
-        """Handle answers; return the partitions whose ISR changed or is settled."""
+        """Handle responses; return the partitions whose ISR requests were granted or refused."""
         told = {(each.topic_id, each.partition_index): each for each in answers or ()}
         settled = []
         for wish in wishes:

@@ -2,10 +2,11 @@
 
 - The high watermark is the smallest log end offset in the maximal ISR. That ISR includes followers
   that are about to join (KIP-497). The high watermark also waits for followers that have caught up
-  and may join. It moves only while the ISR has enough members (Kafka 3.7, KIP-966), never back.
+  and may join. It moves only forward, and only while the ISR has enough members (Kafka 3.7,
+  KIP-966).
 - A follower leaves the ISR if it was not at the log's end for `replica.lag.time.max.ms`. It joins
   again when it has reached the high watermark and the start of the leader's epoch. It may not join
-  while it is fenced or shutting down (KIP-841), or if it restarted since it fetched (KIP-903).
+  while it is fenced or shutting down (KIP-841), or if it restarted after its last fetch (KIP-903).
 - The controller decides. The leader asks with AlterPartition (KIP-497), one change at a time.
 """
 
@@ -28,7 +29,7 @@ class Remote:
     Attributes:
         end_offset: Its log end offset: the offset of its last fetch; -1 before the first fetch.
         caught_up_ns: When it last had all of the leader's records.
-        fetched_ns, leader_end: When it last fetched, and the leader's log end then.
+        fetched_ns, leader_end: When it last fetched, and the leader's log end at that time.
         broker_epoch: The broker epoch in its last fetch.
     """
 
@@ -41,13 +42,13 @@ class Remote:
     def fetches(self, offset: int, *, now: Nanoseconds, leader_end: int) -> None:
         """Record a fetch.
 
-        The follower has stored all before its offset (there are no ACK messages).
+        The follower has stored all records before this offset (there are no ACK messages).
         """
         if offset >= leader_end:
             self.caught_up_ns = max(self.caught_up_ns, now)
         elif offset >= self.leader_end:
-            # It has all records of its last fetch's time. So a leader with constant writes outruns
-            # no follower.
+            # It now has all records that the leader had at its previous fetch. So a follower can
+            # keep up even if the leader constantly appends.
             self.caught_up_ns = max(self.caught_up_ns, self.fetched_ns)
         self.end_offset = offset
         self.fetched_ns = now
@@ -146,7 +147,8 @@ class Leading:
         if self.wish is not None or broker in self.state.isr:
             return False
         remote = self.remotes[broker]
-        # KAFKA-7128: behind the epoch's start, it may have records that this leader never had.
+        # KAFKA-7128: if its log ends before the epoch's start, it may have records that this leader
+        # never had.
         caught_up = remote.end_offset >= max(high_watermark, self.epoch_start)
         # KIP-841: do not ask for a broker that the controller would refuse.
         if not caught_up or not _is_eligible(broker, remote, eligible):
@@ -155,7 +157,7 @@ class Leading:
         return True
 
     def wish_to_remove(self, now: Nanoseconds, eligible: Mapping[int, int]) -> tuple[int, ...]:
-        """Ask the controller to remove followers that lag from the ISR; return these followers."""
+        """Ask the controller to remove lagging followers from the ISR; return these followers."""
         if self.wish is not None:
             return ()
         end, remotes = self._log.end_offset, self.remotes
@@ -184,6 +186,6 @@ class Leading:
 
 
 def _is_eligible(broker: int, remote: Remote, eligible: Mapping[int, int]) -> bool:
-    """Return whether a broker may join: it is live (KIP-841) and has not restarted (KIP-903)."""
+    """Return whether a broker may join: it is active (KIP-841) and did not restart (KIP-903)."""
     epoch = eligible.get(broker)
     return epoch is not None and remote.broker_epoch in (UNKNOWN, epoch)

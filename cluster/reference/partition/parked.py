@@ -1,7 +1,7 @@
-"""Waiting requests, as data: Kafka's purgatory.
+"""The waiting requests of a broker: Kafka's purgatory.
 
 A produce request with acks=all waits for the high watermark. A fetch waits for bytes. Both wait at
-most for their own timeout, and never longer than their connection lives.
+most until their timeout, or until their connection closes.
 """
 
 from bisect import insort
@@ -45,8 +45,8 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
     """A waiting produce request: some of its partitions are not committed yet.
 
     Attributes:
-        results: An answer for each partition, in the request's order. For an uncommitted partition,
-            this is the answer if the commit succeeds.
+        results: The result for each partition, in the request's order. For an uncommitted
+            partition, this is the result that applies if the commit succeeds.
         waiting: The folders of the uncommitted partitions, by their position in the request.
     """
 
@@ -65,7 +65,7 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
             )
 
     def reply(self) -> Reply:
-        """Return the answer and mark the request as done."""
+        """Return the response and mark the request as done."""
         self.done = True
         return Reply(asker=self.asker, message=ProduceResponse(partitions=tuple(self.results)))
 
@@ -82,7 +82,7 @@ class Awaited(Struct, eq=False, kw_only=True):
         return self.offset < other.offset
 
     def end(self, error: ErrorCode) -> Reply | None:
-        """Record the partition's result; return the answer if it was the last partition."""
+        """Record the partition's result; return the response if no partition still waits."""
         if self.parked.done:
             return None
         self.parked.settle(self.place, error)
@@ -105,7 +105,7 @@ class ParkedProduces:
         return bool(awaited) and awaited[0].offset <= high_watermark
 
     def committed(self, high_watermark: int, *, enough_in_sync: bool) -> list[Reply]:
-        """Return the answers to the requests that a high watermark commits."""
+        """Return the responses to the requests that a high watermark commits."""
         awaited, count = self._awaited, 0
         while count < len(awaited) and awaited[count].offset <= high_watermark:
             count += 1
@@ -117,7 +117,7 @@ class ParkedProduces:
         return self._settled(reached, error)
 
     def failed(self, error: ErrorCode) -> list[Reply]:
-        """Return an error answer for each waiting produce, because this broker no longer leads."""
+        """Return error responses to all waiting produces, because this broker no longer leads."""
         all_of_them, self._awaited = self._awaited, []
         return self._settled(all_of_them, error)
 

@@ -24,7 +24,7 @@ class Partition:
         leading: A leader's knowledge of its followers; None for a follower.
         produces: Waiting produce requests with acks=all, by the awaited offset.
         fetches: Waiting fetches.
-        nothing_new: The last empty answer to a fetch, which can be sent again.
+        nothing_new: The last empty response to a fetch, which can be sent again.
     """
 
     __slots__ = (

@@ -36,7 +36,7 @@ def accepted(records: bytes, *, max_bytes: int) -> Batch:
         max_bytes: The topic's `max.message.bytes`.
 
     Raises:
-        RefusedError: The batch is damaged, too large, not single, or not allowed for clients.
+        RefusedError: The batch is damaged, too large, not the only one, or not allowed for clients.
     """
     found = _only_batch(records)
     if len(records) > max_bytes:

@@ -1,4 +1,4 @@
-"""A leader's read-only answers: records, offsets, and ends of epochs."""
+"""A leader's read-only responses: records, offsets, and ends of epochs."""
 
 from kio.schema.errors import ErrorCode
 
@@ -41,11 +41,11 @@ def read(
         partition: The replica.
         asked: The requested position and epoch.
         request: The fetch. Followers read to the log's end, consumers to the high watermark.
-        max_bytes: The bytes that the answer may still get.
-        first: Whether the answer has no records yet; if so, one batch is returned in any case.
+        max_bytes: The most bytes that may still be added to the response.
+        first: Whether the response has no records yet. Then one batch may exceed `max_bytes`.
 
     Raises:
-        RefusedError: The partition, or this position of it, cannot be read here.
+        RefusedError: This partition, or this offset, cannot be read here.
     """
     log = partition.log
     if request.replica_id == ANY_REPLICA:
@@ -75,10 +75,10 @@ def read(
 
 
 def epoch_end(partition: Partition, asked: EpochPartition) -> EpochEnd:
-    """Return the end of an epoch, as a leader (KIP-101), with the epoch found (KIP-279).
+    """Return where an epoch ends in the leader's log (KIP-101), and the epoch found (KIP-279).
 
     Raises:
-        RefusedError: This is not the leader, or not in that epoch.
+        RefusedError: This replica is not the leader in the epoch that the request names.
     """
     partition.led_in(asked.current_leader_epoch)
     epoch, end = partition.log.end_of(asked.leader_epoch)
@@ -95,7 +95,8 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
     """Answer ListOffsets for one partition.
 
     Raises:
-        RefusedError: This is not the leader, or it does not know yet what is committed (KIP-207).
+        RefusedError: This is not the leader, or the leader does not know yet which records are
+            committed (KIP-207).
     """
     log = partition.log
     if replica_id == ANY_REPLICA:
@@ -118,7 +119,7 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
 def _check_replica(leading: Leading, asked: FetchPartition, request: FetchRequest) -> None:
     remote = leading.remotes.get(request.replica_id)
     if remote is None:
-        # In that case the assignment known here is older.
+        # The requester is no replica in the assignment known here, which may be outdated.
         known = asked.current_leader_epoch != UNKNOWN
         raise RefusedError(
             ErrorCode.unknown_leader_epoch if known else ErrorCode.not_leader_or_follower

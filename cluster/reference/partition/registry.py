@@ -49,7 +49,7 @@ class Registry:
         return found
 
     def leader_of(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return the leader of a partition and its epoch; -1: unknown (KIP-951)."""
+        """Return the leader of a partition and the leader epoch; both -1 if unknown (KIP-951)."""
         known = self.known.get(f"{topic}-{partition}")
         return (known.leader, known.leader_epoch) if known else (-1, -1)
 

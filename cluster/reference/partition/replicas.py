@@ -1,4 +1,4 @@
-"""All replicas of a broker: requests come in, answers and fetches go out.
+"""All replicas of a broker: requests come in, responses and fetches go out.
 
 This is Kafka's ReplicaManager.
 """
@@ -59,7 +59,7 @@ _RECOVERY_POINTS = "replicas:recovery-points"
 
 
 class Replicas:
-    """All replicas of a broker. Methods with effects return them in order.
+    """All replicas of a broker. Methods that cause effects return the effects in order.
 
     Attributes:
         isr: The requested ISR changes, read-only.
@@ -94,16 +94,15 @@ class Replicas:
 
     def start(self, now: Nanoseconds) -> list[Effect]:
         """Set the timers for ISR checks and checkpoints."""
-        del now  # Like every timer, these count from the event.
+        del now  # All timers count from the present event.
         return [self._timer(name) for name in (_LAG, _HIGH_WATERMARKS, _RECOVERY_POINTS)]
 
     def apply(self, now: Nanoseconds, states: Sequence[PartitionState]) -> list[Effect]:
         """Apply the controller's decisions about partitions, on this broker or elsewhere.
 
-        States older than the known ones are ignored. After a start, states wait until this broker
-        is known to be unfenced (`brokers`). The states that the broker replays before this may be
-        outdated. A leader by an outdated state would acknowledge records that no other broker
-        keeps.
+        States older than the known ones are ignored. When the broker starts, states wait until it
+        is known to be unfenced (`brokers`), because replayed states may be outdated. A broker that
+        leads because of an outdated state would acknowledge records that no other broker keeps.
         """
         out: list[Effect] = []
         if self._closed:
@@ -120,8 +119,9 @@ class Replicas:
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
         """Remove the logs of deleted topics.
 
-        After a start, a replayed deletion may concern an earlier topic of that name. A log that
-        belongs to no topic is set aside when all metadata are known (`brokers`).
+        A broker that starts has no replicas yet, so a replayed deletion removes no log: it may
+        concern an earlier topic of that name. When all metadata are known, a log that belongs to no
+        topic is set aside (`brokers`).
         """
         del now
         out: list[Effect] = []
@@ -139,7 +139,8 @@ class Replicas:
 
         Args:
             now: The present time.
-            epochs: By id, of brokers that are registered, unfenced and not shutting down (KIP-841).
+            epochs: For each broker that is registered, unfenced and not shutting down (KIP-841),
+                its epoch.
             own_epoch: This broker's epoch, which its fetches contain (KIP-903); -1: none yet.
         """
         self._registry.eligible = dict(epochs)
@@ -180,7 +181,7 @@ class Replicas:
         return request in self._fetchers.asked_by
 
     def answered(self, now: Nanoseconds, answer: Answered) -> list[Effect]:
-        """Handle the answer to a `Request` of these replicas."""
+        """Handle the response to a `Request` of these replicas."""
         out: list[Effect] = []
         self._fetchers.answered(now, answer.request, answer.message, out=out)
         return out
@@ -211,7 +212,7 @@ class Replicas:
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
         """Return the ISR changes to request from the controller; each is returned once.
 
-        Call this after every event. Send the requests to the controller, and pass its answers to
+        Call this after every event. Send the requests to the controller, and pass its responses to
         `isr_answered`.
         """
         return self.isr.wishes()
@@ -222,7 +223,7 @@ class Replicas:
         wishes: Sequence[AlterPartition],
         answers: Sequence[AlteredPartition] | None,
     ) -> list[Effect]:
-        """Handle the controller's answer; None: no answer, or all refused, so ask again."""
+        """Handle the controller's results. None: it did not answer or refused all, so ask again."""
         out: list[Effect] = []
         for partition in self.isr.answered(wishes, answers, out):
             self._requests.settle(partition, now, out)
@@ -268,7 +269,7 @@ class Replicas:
         if partition is None:
             partition = self._registry.partitions[folder] = self._made(state, out)
         if state.leader_epoch < partition.log.last_epoch:
-            return  # The log was written in a later epoch, so this state is past.
+            return  # The log was written in a later epoch, so this state is outdated.
         self._take_log_settings(partition.log, state, out)
         if _is_same(state, partition.state):
             partition.take_settings(state)

@@ -99,7 +99,7 @@ class Requests:
         self._park(now, parked, asked.max_wait_ms, out)
 
     def list_offsets(self, asked: ListOffsetsRequest) -> ListOffsetsResponse:
-        """Answer with the offsets at which logs begin or end, or reach a given time."""
+        """Return the offsets at which logs begin, end, or reach a given time."""
         found, seen = [], set[tuple[str, int]]()
         for each in asked.partitions:
             place = (each.topic, each.partition)
@@ -135,8 +135,8 @@ class Requests:
         Args:
             partition: The replica whose log or followers advanced.
             now: The present time.
-            out: Receives the answers.
-            appended: Whether its log grew, for which followers wait.
+            out: Receives the responses.
+            appended: Whether its log grew, so that waiting followers can be answered.
         """
         leading = partition.leading
         if leading is None:
@@ -146,14 +146,14 @@ class Requests:
         )
         committed = mark > partition.high_watermark
         partition.high_watermark = mark
-        # Also if the high watermark has not moved: a request may wait for an offset below it.
+        # Check even if the high watermark is unchanged: a request may wait for a lower offset.
         if partition.produces.has_reached(mark):
             out.extend(partition.produces.committed(mark, enough_in_sync=leading.enough_in_sync))
         if partition.fetches and (appended or committed):
             self._wake(partition, out, followers=appended, consumers=committed)
 
     def stop(self, partition: Partition, error: ErrorCode, out: list[Effect]) -> None:
-        """Answer all waiting requests of a partition that is no longer led here, or was deleted."""
+        """Answer all waiting requests of a partition that was deleted or has another leader now."""
         out.extend(partition.produces.failed(error))
         self._wake(partition, out, followers=True, consumers=True)
 
@@ -176,8 +176,8 @@ class Requests:
     def hung(self, connection: int) -> None:
         """Drop the waiting requests of a closed connection.
 
-        A dead follower's fetch must never be answered to its next incarnation, which may have a
-        shorter log.
+        The response to a dead follower's fetch must never reach the follower's next process, which
+        may have a shorter log.
         """
         for parked in self._deadlines.all():
             if parked.asker.connection != connection:
@@ -196,9 +196,9 @@ class Requests:
     def _append(
         self, each: ProducePartition, asked: ProduceRequest, out: list[Effect]
     ) -> tuple[Partition, int, ProducedPartition]:
-        """Append one partition's batch; return its replica, the awaited offset and the answer.
+        """Append one partition's batch; return the replica, the awaited offset and the result.
 
-        The high watermark must reach the awaited offset before an answer with acks=all.
+        With acks=all, the response must wait until the high watermark reaches the awaited offset.
 
         Raises:
             RefusedError: The batch is refused.
@@ -222,7 +222,7 @@ class Requests:
                 raise RefusedError(done)
             mine = log.append_checked(batch, epoch=state.leader_epoch, out=out)
             first, end = mine.base_offset, mine.end_offset
-        else:  # KIP-98: a duplicate. The producer did not get the first answer.
+        else:  # KIP-98: a duplicate. The producer did not get the first response.
             first, end = done.base_offset, done.end_offset
         result = ProducedPartition(
             topic=each.topic,
@@ -242,7 +242,7 @@ class Requests:
                 partition.produces.add(each)
 
     def _read(self, asked: FetchRequest) -> tuple[tuple[FetchedPartition, ...], bool]:
-        """Read all partitions; return whether there is enough for an answer."""
+        """Read all partitions; return the results, and whether they suffice for a response."""
         results = []
         byte_count, hasty = 0, not asked.partitions
         max_bytes = min(asked.max_bytes, self._registry.settings.fetch_max_bytes)
@@ -264,9 +264,9 @@ class Requests:
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a fetch must wait, because the reader has all records already.
+        """Return the replicas if a fetch must wait, because the reader already has all records.
 
-        This check has the same result as `read`, but is faster. Most fetches are of this kind.
+        This check is faster than `read` and agrees with it. Most fetches must wait.
         """
         broker = asked.replica_id
         if broker < CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
@@ -293,7 +293,7 @@ class Requests:
         return found or None
 
     def _having_no_more_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a consumer's fetch must wait at their high watermarks."""
+        """Return the replicas if a consumer has already read up to their high watermarks."""
         found = []
         for each in asked.partitions:
             partition = self._registry.partitions.get(f"{each.topic}-{each.partition}")
@@ -394,7 +394,7 @@ class Requests:
         )
 
     def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
-        """Return a refusal of a fetch with the leader (KIP-951).
+        """Return a refusal of a fetch that names the leader (KIP-951).
 
         Followers serve no reads here (KIP-392).
         """

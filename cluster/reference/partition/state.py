@@ -1,4 +1,4 @@
-"""The controller's decision about a partition, as a broker's replica gets it."""
+"""The controller's decision about a partition, in the form that a broker's replica uses."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -13,7 +13,7 @@ class PartitionState:
     Attributes:
         leader: The leader's broker id; -1: none.
         leader_epoch: Grows with each election.
-        partition_epoch: Grows with each change, of the ISR too (KIP-497).
+        partition_epoch: Grows with each change, including changes of the ISR (KIP-497).
         replicas: The brokers in the order of assignment.
         isr: The committed in-sync replicas.
         settings: The topic's settings.

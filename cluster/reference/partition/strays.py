@@ -1,8 +1,8 @@
-"""Strays: logs found at a start that are not replicas of this broker.
+"""Strays: logs in a starting broker's log dir that are not replicas of this broker.
 
-Their topics were deleted while the broker was down, and perhaps created again with the same name.
-Or other brokers have their partitions now. As in KRaft, they are renamed when the broker knows all
-committed metadata. Logs are deleted only on the controller's order.
+While the broker was down, the topic of such a log was deleted, and perhaps created again with the
+same name. Or the replica was moved to another broker. As in KRaft, a broker renames strays when it
+knows all committed metadata. It deletes a log only if the controller decides this.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LONGEST_NAME = 255
 def strays(
     found: Mapping[str, RecoveredLog], states: Mapping[str, PartitionState], *, me: int
 ) -> dict[str, str]:
-    """Return the logs that are not replicas, with the reason, by folder (topic ids: KIP-516).
+    """Return the folders of the logs that are not replicas, each with the reason (KIP-516).
 
     Args:
         found: The logs found at the start, by folder.

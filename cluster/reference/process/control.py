@@ -1,14 +1,14 @@
-"""The control socket of a node: a Unix socket in its folder, for one-line commands and answers.
+"""The control socket of a node: a Unix socket in its folder, for one-line commands and responses.
 
-- `cut 2 3` stops all messages to nodes 2 and 3, and allows those to all others.
+- `cut 2 3` stops all messages to nodes 2 and 3, and allows messages to all other nodes.
 - `heal` allows all messages.
 - `cuts` changes nothing.
-- `held` answers how often a message was held for each node: `2:15 3:4`.
-- `knock 2 127.0.0.1 4711 WORD` sends a word to an address by the path of all messages to node 2.
-  The receiver checks whether the word arrives. The answer is empty.
+- `held` returns, for each node, how often a message to it was held back: `2:15 3:4`.
+- `knock 2 127.0.0.1 4711 WORD` sends a word to an address. A cut to node 2 also stops this word.
+  The receiver checks whether the word arrives. The response is empty.
 
-`cut`, `heal` and `cuts` answer with the ids of the nodes that are cut off now. The socket is used
-to cut links where nodes share an address. Every user who may write the folder may cut.
+`cut`, `heal` and `cuts` answer with the ids of the nodes that are cut off now. Logquake uses the
+socket to cut links if nodes share an address. Each user with write access to the folder can cut.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SOCKET = "control.sock"
 """The socket's path in the node's folder, which is the working directory. Paths must be short
 (unix(7))."""
 KNOCK_S = 3.0
-"""The timeout of a knock, in seconds. A knock to a node that is cut off has no effect."""
+"""The timeout of a knock, in seconds. If the cut lasts longer, the word is never sent."""
 
 
 class Control:

@@ -1,8 +1,8 @@
-"""Cut links in the node itself, if nodes share an address and packet filters cannot cut them.
+"""Cut links inside the node: packet filters cannot separate nodes that share an address.
 
-Messages to a peer that is cut off are held. They are sent when the link is restored, as TCP sends
-dropped packets again. The sender alone cuts one direction. If a message waits too long, its request
-times out and breaks the connection.
+Messages to a peer that is cut off are held back. They are sent when the link is restored, as TCP
+sends dropped packets again. Each node cuts only the direction in which it sends. If a message waits
+too long, its request times out and breaks the connection.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 CUTS_FILE = "cuts"
-"""The file in a node's folder with the ids of the nodes that are cut off when the node starts."""
+"""The file in a node's folder that lists the nodes to cut off when this node starts."""
 
 
 class Cuts:
@@ -33,7 +33,7 @@ class Cuts:
         return self._held
 
     def holds(self, peer: int) -> bool:
-        """Return whether messages to a peer are held now; count the held message."""
+        """Return whether to hold back a message to a peer now; if so, count the message."""
         if peer not in self._peers:
             return False
         self._held[peer] += 1
@@ -49,17 +49,17 @@ class Cuts:
     def also(self, peers: Iterable[int]) -> None:
         """Cut off further peers at once.
 
-        A signal handler may call this, because it does nothing else.
+        This method does nothing else, so a signal handler may call it.
         """
         self._peers |= frozenset(peers)
 
     def afterwards(self, go_on: Callable[[], None]) -> None:
-        """Call a function when the cuts change. The function may have to register again."""
+        """Call a function when the cuts change. If it must wait longer, it registers again."""
         self._waiting.append(go_on)
 
 
 def cuts_of(folder: Path) -> frozenset[int]:
-    """Return the peers that are cut off by a node's file; none without a file."""
+    """Return the peers that a node's file cuts off; an empty set if there is no file."""
     with suppress(FileNotFoundError):
         text = (folder / CUTS_FILE).read_text(encoding="ascii")
         return frozenset(map(int, text.split()))

@@ -93,7 +93,7 @@ class Door(asyncio.Protocol):
             self._inside.take(Hung(connection=self._number))
 
     def pause_writing(self) -> None:
-        """Stop reading and answering while the client does not read its answers."""
+        """Stop reading and answering while the client does not read its responses."""
         self._is_stuffed = True
         self._listen(wanted=False)
 
@@ -168,13 +168,13 @@ class Door(asyncio.Protocol):
             self._outlet = Outlet(self._transport, self._inside.cuts, peer)
 
     def _go_on(self) -> None:
-        """Handle waiting requests as long as there is room for answers; then read more.
+        """Handle waiting requests as long as there is room for responses; then read more.
 
-        A request of a few bytes can ask for megabytes. So a client that does not read its answers
-        must not get all requests of a received piece answered at once.
+        A request of a few bytes can ask for megabytes. So if a client does not read its responses,
+        the node must not answer all received requests at once.
         """
         if self._is_asking:
-            return  # An answer came at once; the loop below continues.
+            return  # The machine answered during the loop below, which continues.
         self._is_asking = True
         try:
             while self._held and not self._is_full():
@@ -246,7 +246,7 @@ class Door(asyncio.Protocol):
             return
         if complain:
             host, port, *_ = self._transport.get_extra_info("peername") or ("unknown", 0)
-            # In Kafka's words, because a broker's time is read from such a log line.
+            # In Kafka's words, because Logquake reads a broker's clock from such a log line.
             self._inside.complain(
                 f"[SocketServer] Unexpected error from /{host}:{port}; closing connection: {why}"
             )

@@ -55,7 +55,7 @@ class Driver:
     Attributes:
         cuts: The links that this node cuts itself.
         ended: Set when the machine has returned `End` or has failed.
-        failure: The exception with which it failed.
+        failure: The exception with which the machine failed; None if it has not failed.
     """
 
     def __init__(

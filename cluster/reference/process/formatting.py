@@ -39,7 +39,7 @@ def write_meta(folders: Mapping[int, Path], draw: Callable[[int], bytes]) -> Non
 
     Args:
         folders: The log dirs by node id.
-        draw: Returns a number of random bytes, for ids.
+        draw: Returns as many random bytes as requested, for ids.
     """
     cluster_id = _drawn_id(draw)
     for node, folder in folders.items():

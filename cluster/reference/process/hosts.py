@@ -1,14 +1,14 @@
-"""Hosts on one machine whose nodes cut their links themselves: network partitions without root.
+"""Hosts for nodes that cut their own links: network partitions on one machine without root.
 
 All nodes share this machine's loopback, where no packet filter can distinguish them. So the harness
-sends each node, over the node's control socket, the list of nodes to which it must send nothing. A
+sends each node a list of the nodes to which it must send nothing, over the node's control socket. A
 file beside the socket has the same list. A node reads this file when it starts. A cut ends with the
 run, because it exists only in the nodes and their folders.
 
-For a probe, the sender sends a word by the path of all messages to a peer, but to a socket of the
-harness. The harness sees whether the word arrives. A node that is down or stopped sends nothing;
-its links are reported as its file defines them. If a running node does not answer, its links are
-not reported, because they are unknown.
+For a probe, a node sends a word to a socket of the harness. A cut to the peer also stops this word.
+The harness sees whether the word arrives. A node that is down or stopped sends nothing, so the
+probe reads the cuts from the node's file. If a running node does not answer, the probe fails,
+because the state of the links is unknown.
 """
 
 import os
@@ -29,13 +29,14 @@ from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0
-"""Seconds to wait for an answer. A node's loop is rarely busy that long. A stopped node never
+"""Seconds to wait for a response. A node's loop is rarely busy that long. A stopped node never
 answers, however long the harness waits."""
 BUSY_S = 30.0
-"""Seconds in which a running node may not answer: it starts or ends, or the machine is busy."""
+"""Seconds for which a running node may be silent, because it starts or ends, or the machine is
+busy."""
 STILL_S = 0.05
-"""Seconds to wait for an answer of a stopped node. The node reads the command after it
-is resumed."""
+"""Seconds to wait for a response of a stopped node. The node reads the command after it is
+resumed."""
 _WORKING, _STILL = frozenset("RSD"), frozenset("Tt")
 """State letters of processes that can answer now, and of stopped processes, which can
 answer later."""
@@ -94,8 +95,8 @@ class CuttingHosts(ProcessHosts):
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
         """Let each sender send a word to a socket of the harness, instead of to the receiver.
 
-        Return for each link whether its word arrived. Links of nodes that do not answer are left
-        out.
+        Return for each link whether its word arrived. If a sender is down or stopped, the cuts in
+        its file decide instead.
         """
         words = {uuid.uuid4().hex: link for link in links}
         silent: set[str] = set()
@@ -144,7 +145,7 @@ class CuttingHosts(ProcessHosts):
         return node_id(link[1]) not in cuts_of(self._folder(link[0]))
 
     def _ask(self, node: str, line: str, *, for_later: bool = False) -> str | None:
-        """Send a command to a node and return its answer; None if it is down or stopped.
+        """Send a command to a node and return its response; None if it is down or stopped.
 
         Args:
             node: The node.
@@ -219,7 +220,7 @@ class _Listener:
             knock.close()
 
     def heard(self, words: Collection[str], timeout_s: float) -> frozenset[str]:
-        """Wait until all words have arrived or the time is over; return the arrived ones."""
+        """Wait until all words have arrived or the time is over; return the words that arrived."""
         deadline_s = stopwatch_s() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)

@@ -1,7 +1,7 @@
-"""Connections to other nodes: send requests, and match answers by their numbers.
+"""Connections to other nodes: send requests, and match responses by their numbers.
 
-As with Kafka's own clients, a request that times out breaks its connection, with all other open
-requests on it. Their outcome is then unknown.
+As with Kafka's own clients, a request that times out breaks its connection. Then the outcome of all
+open requests on this connection is unknown.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Links:
         key: The cluster's key.
         cuts: The links that are cut.
         find: Returns the address of a node; None: unknown yet.
-        take: Handles answers.
+        take: Handles responses.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Links:
             self._broke_at[link.peer] = asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """Close all connections; no further answers are handled."""
+        """Close all connections; no further responses are handled."""
         for link in list(self._open.values()):
             link.abandon()
 
@@ -122,7 +122,7 @@ class _Link(asyncio.Protocol):
         self._break()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the greeting, then the requests made meanwhile."""
+        """Send the greeting, then the requests that were made before."""
         # uvloop's transports have another class.
         self._transport = cast("asyncio.Transport", transport)
         if self._over:
@@ -135,7 +135,7 @@ class _Link(asyncio.Protocol):
         self._early.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Handle received answers."""
+        """Handle received responses."""
         try:
             for frame in self._frames.feed(data):
                 number, message = unpacked(frame)

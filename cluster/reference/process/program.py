@@ -2,7 +2,7 @@
 
 The node's folder is the folder of its settings file. This folder contains `logs/` and the control
 socket. The settings name the log dir. At SIGTERM the node hands over its leaderships and ends. A
-node that ends by itself logs the reason, prints it to standard error, and exits with 1.
+node that fails logs the reason, prints it to standard error, and exits with 1.
 """
 
 import asyncio
@@ -71,11 +71,11 @@ async def _run(settings: Settings, disk: FolderDisk, journal: Journal) -> None:
         control = Control(driver.cuts)
         opened.callback(control.close)
         await control.open()
-        # After the socket is open: a cutter first writes the file, then connects.
+        # Only after the socket is open, because Logquake first writes the file, then connects.
         driver.cuts.cut(cuts_of(Path()))
-        # A stopped node's cuts may change meanwhile. When it resumes, it must know them before it
-        # sends. A handler of the event loop would run too late, after the bytes that are ready to
-        # be read.
+        # While a node is stopped, its cuts may change. When it resumes, it must know the new cuts
+        # before it sends. A handler of the event loop would run too late: after the node has read
+        # the bytes that arrived meanwhile.
         before = signal.signal(
             signal.SIGCONT, lambda _number, _frame: driver.cuts.also(cuts_of(Path()))
         )

@@ -1,7 +1,7 @@
 """Elections of the quorum: pre-votes, votes, and the begin and end of epochs.
 
-KIP-595 defines who may get a vote. KIP-996 lets a node ask before it raises the epoch. With KIP-853
-votes name a log dir, so a voter that lost its disk counts as another voter.
+KIP-595 defines which candidates may get a vote. KIP-996 lets a node ask before it raises the epoch.
+With KIP-853 votes name a log dir, so a voter that lost its disk counts as another voter.
 """
 
 from kio.schema.errors import ErrorCode
@@ -35,7 +35,7 @@ class Elections:
         self._member = member
 
     def on_vote(self, asker: Asker, request: VoteRequest) -> None:
-        """Answer a request for a vote; a granted vote is durable before the answer."""
+        """Answer a request for a vote. A granted vote is durable before it is sent."""
         member = self._member
         error = self._refusal(request.cluster_id, request.replica_epoch)
         granted = False
@@ -73,8 +73,8 @@ class Elections:
     def on_end_epoch(self, asker: Asker, request: EndQuorumEpochRequest) -> None:
         """Handle a leader's resignation; its first successor starts an election at once.
 
-        The others wait, longer if they are further behind in the list (KIP-595). These voters no
-        longer have a leader to protect, so they answer pre-votes (KIP-996).
+        The other voters wait; a voter later in the list waits longer (KIP-595). The voters no
+        longer have a leader to protect, so they may grant pre-votes (KIP-996).
         """
         member = self._member
         error = self._refusal(request.cluster_id, request.leader_epoch)
@@ -112,7 +112,7 @@ class Elections:
                 self.ask_due()
 
     def on_answer(self, asked: Asked, response: object | None) -> None:
-        """Handle the answer to a vote request or to the announcement of an epoch's begin or end."""
+        """Handle the response to a vote request or to an announcement of a leader."""
         member = self._member
         if asked.epoch != member.state.epoch or not self._is_current(asked):
             if isinstance(response, VoteResponse):
@@ -134,7 +134,7 @@ class Elections:
                 pass
 
     def ask_due(self) -> None:
-        """Send requests to voters that were not asked yet or whose answers did not come."""
+        """Send requests to the voters that were not asked yet, or that did not answer."""
         member = self._member
         round_ = member.leading.begun if member.leading else member.round
         if member.ballot is not None and member.ballot.lost:
@@ -203,19 +203,19 @@ class Elections:
         return ErrorCode.none
 
     def _is_another_folder(self, directory: object) -> bool:
-        """Return whether a vote request names a log dir that this member has lost (KIP-853)."""
+        """Return whether a request is for a log dir that this member does not have (KIP-853)."""
         mine = self._member.identity.directory
         return directory is not None and mine is not None and directory != mine
 
     def _may_grant(self, request: VoteRequest) -> bool:
-        """Return whether a vote is granted, or would be (KIP-595, KIP-996)."""
+        """Return whether to grant a vote (KIP-595), or a pre-vote (KIP-996)."""
         member = self._member
         theirs = (request.last_offset_epoch, request.last_offset)
         up_to_date = theirs >= (member.last_epoch, member.log.end_offset)
         if not member.is_voter or member.role is Role.LEADER:
             return False
         if request.pre_vote:
-            # A member with a live leader does not help to replace it.
+            # A member in contact with its leader does not help to replace the leader.
             return up_to_date and not (member.role is Role.FOLLOWER and member.has_fetched)
         if member.role not in (Role.UNATTACHED, Role.PROSPECTIVE):
             return False
@@ -225,7 +225,7 @@ class Elections:
         return up_to_date and member.state.leader < 0
 
     def _vote_for(self, request: VoteRequest) -> None:
-        """Vote once in an epoch. The vote is durable before the answer is sent (KIP-595)."""
+        """Vote once in an epoch. The vote is durable before the response is sent (KIP-595)."""
         member = self._member
         if member.state.voted == request.replica_id:
             return
@@ -279,7 +279,7 @@ class Elections:
     def _give_up(self) -> None:
         """Give up after a pre-vote, because too few voters would grant a vote.
 
-        The leader, if there is one, may still lead.
+        If the member knows a leader, this leader may still lead.
         """
         member = self._member
         if member.state.leader >= 0:
@@ -301,7 +301,7 @@ class Elections:
         member.set_timeout(0, min(grown, most))
 
     def _is_current(self, asked: Asked) -> bool:
-        """Return whether an answer belongs to a request that was sent in the present state."""
+        """Return whether a response belongs to a request that was sent in the present state."""
         member = self._member
         match asked.message:
             case VoteRequest(pre_vote=pre_vote):

@@ -42,7 +42,7 @@ class Following:
 
     Args:
         member: The member that fetches.
-        elections: Records leaders and epochs from answers.
+        elections: Records leaders and epochs from responses.
     """
 
     def __init__(self, member: Member, elections: Elections) -> None:
@@ -61,13 +61,13 @@ class Following:
         if member.role is Role.FOLLOWER:
             member.fetch = member.ask(member.state.leader, self._request())
         elif member.role is Role.UNATTACHED and member.others:
-            # Any voter can name the leader, so observers find it this way.
+            # Any voter can name the leader, so ask the voters in turn.
             target = member.others[self._next_voter % len(member.others)]
             self._next_voter += 1
             member.fetch = member.ask(target, self._fetch_request())
 
     def on_answer(self, response: object | None) -> None:
-        """Handle the answer to the open fetch."""
+        """Handle the response to the open fetch."""
         self._member.fetch = None
         match response:
             case FetchResponse():
@@ -135,7 +135,7 @@ class Following:
             member.raise_high_watermark(answer.high_watermark)
 
     def _changes_leader(self, leader: int, epoch: int) -> bool:
-        """Record the leader and epoch of an answer; return whether that changed anything."""
+        """Record the leader and epoch of a response; return whether that changed anything."""
         member = self._member
         before = member.state, member.role
         possible = self._elections.learn(leader, epoch)
@@ -165,9 +165,9 @@ class Following:
     def _truncate(self, answer: FetchedPartition) -> None:
         """Truncate the log where it diverges from the leader's (KIP-595, by KIP-279's rule).
 
-        The leader's largest epoch up to the fetched one has an end in the leader's log. If this log
-        has that epoch, both logs share it up to the smaller of both ends. If not, both may share
-        this log's next smaller epoch, and the next fetch asks again.
+        The response names the leader's largest epoch up to this log's last epoch, and its end in
+        the leader's log. If this log has that epoch, both logs share it up to the smaller end. If
+        not, the logs may share a smaller epoch, and the next fetch asks for it.
         """
         member = self._member
         known, end = member.log.end_of(answer.diverging_epoch)
@@ -203,10 +203,7 @@ class Following:
             self._install(download)
 
     def _install(self, download: _Download) -> None:
-        """Continue after a snapshot once it is durable.
-
-        The snapshot replaces the whole log (KIP-630).
-        """
+        """Store a fetched snapshot, and then replace the whole log by it (KIP-630)."""
         member = self._member
         self._download = None
         snapshot = Snapshot(

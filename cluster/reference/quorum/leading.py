@@ -12,8 +12,8 @@ class Progress:
     """The progress of a replica, according to its fetches.
 
     Attributes:
-        end_offset: The offset of its last fetch; all before it is stored. -1 before the first
-            fetch.
+        end_offset: The offset of its last fetch. All records before this offset are stored. -1
+            before the first fetch.
         fetched_at: When it last fetched; -1: never.
         caught_up_at: When it last had all records; -1: never.
         connection: The connection of its last fetch.
@@ -45,10 +45,10 @@ class Leading:
         node: The leader.
         voters: All voters.
         epoch_start: The offset of the record that begins its epoch.
-        high_watermark: -1 until a majority has a record of its own epoch.
+        high_watermark: -1 until a majority has a record of this leader's epoch.
         begun: The voters to which the epoch must be announced.
-        progress: The progress of each replica, observers too.
-        fetched: Voters that fetched since the last time that a majority of voters had fetched.
+        progress: The progress of each replica, including observers.
+        fetched: The voters that have fetched since `has_majority` last returned True.
         parked: Waiting fetches.
     """
 
@@ -74,7 +74,7 @@ class Leading:
     def note_connection(self, replica: int, connection: int) -> Progress:
         """Return a replica's progress.
 
-        On a new connection it has not got the high watermark yet.
+        On a new connection, the replica has not received the high watermark yet.
         """
         mine = self.progress.setdefault(replica, Progress())
         if mine.connection != connection:
@@ -82,7 +82,10 @@ class Leading:
         return mine
 
     def has_majority(self, replica: int) -> bool:
-        """Record a voter's fetch; return whether a majority has fetched since it last had."""
+        """Record a voter's fetch; return whether a majority of voters has fetched again.
+
+        After each majority, the count begins again.
+        """
         if replica in self.voters and replica not in self.fetched:
             self.fetched.append(replica)
         if len(self.fetched) + (self.node in self.voters) > len(self.voters) // 2:

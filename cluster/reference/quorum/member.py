@@ -1,7 +1,7 @@
 """A member of the quorum: its log, its state, and the changes from one state to another.
 
 Each state has one deadline, the timer `quorum-timeout`. This deadline limits an election, a
-leader's silence, or the time without a majority that fetches. The timer `quorum-retry` repeats
+leader's silence, or the time in which no majority fetches. The timer `quorum-retry` repeats
 unanswered requests.
 """
 
@@ -80,7 +80,7 @@ class Asked:
 class Member:
     """The state that all modules of the quorum share.
 
-    `begin` starts an event; `out` has the effects.
+    `begin` starts the handling of an event. `out` collects its effects.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Member:
 
     @property
     def known_leader(self) -> int:
-        """The leader of this epoch for answers to other nodes; -1 if unknown or resigned."""
+        """The leader of this epoch, as reported to other nodes; -1 if unknown or resigned."""
         return -1 if self.role is Role.RESIGNED else self.state.leader
 
     @property
@@ -187,7 +187,7 @@ class Member:
         self.set_timeout(most, most)
 
     def set_check_timeout(self) -> None:
-        """Restart a leader's timeout for a majority's fetches: 1.5 times the fetch timeout."""
+        """Restart the time in which a majority must fetch: 1.5 times the fetch timeout."""
         most = self.settings.controller_quorum_fetch_timeout_ms * 3 // 2
         self.set_timeout(most, most)
 
@@ -219,7 +219,7 @@ class Member:
         self.set_election_timeout()
 
     def become_candidate(self) -> None:
-        """Become a candidate in a new epoch; the own vote is made durable first."""
+        """Become a candidate in a new epoch; the member's own vote is made durable first."""
         epoch = self.state.epoch + 1
         mine = self.state.in_epoch(epoch).voting_for(self.node, self.identity.directory)
         self._enter(Role.CANDIDATE, mine)
@@ -228,7 +228,7 @@ class Member:
         self.set_election_timeout()
 
     def become_leader(self, granting: list[int]) -> None:
-        """Become the leader, and begin the epoch with an own record (KIP-595: LeaderChange)."""
+        """Become the leader, and begin the epoch with a LeaderChange record (KIP-595)."""
         self._enter(Role.LEADER, self.state.led_by(self.node))
         self.lost_elections = 0
         start = self.log.end_offset
@@ -251,7 +251,7 @@ class Member:
             self.out.append(CancelTimer(timer=TIMEOUT))
 
     def resign(self) -> None:
-        """Resign as leader of this epoch, and send the voters the successors (KIP-595)."""
+        """Resign as leader of this epoch; `ask_due` then announces the successors (KIP-595)."""
         assert self.leading is not None
         self.successors = self.leading.successors()
         self._enter(Role.RESIGNED, self.state)
@@ -269,7 +269,8 @@ class Member:
             self.become_unattached(self.last_epoch)
             return
         if self.state.leader == self.node and self.is_voter:
-            # Its announcements before its end are unknown. So it never leads again in that epoch.
+            # This member led before it restarted, but its announcements are unknown now. So it
+            # never leads again in that epoch.
             self._enter(Role.RESIGNED, self.state)
             self.round = Round.of(self.others)
             self.set_election_timeout()

@@ -1,6 +1,6 @@
 """The quorum as a part of a node: events come in, effects and committed batches go out.
 
-Every voter has one. A broker that is not a voter has one, too, as an observer.
+Every voter has this part. A broker that is not a voter also has it, as an observer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,16 +130,16 @@ class Quorum:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a member that shuts down has informed all voters that answer."""
+        """Whether this member shuts down and waits for no more responses from voters."""
         return self._member.closing and not self._member.round.unanswered
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
         """Start with the content of the files.
 
-        After a crash during the installation of a snapshot, the log may end before the snapshot, or
-        in an earlier epoch. Then the log restarts at the snapshot. An empty log after a snapshot
-        has the snapshot's epoch, by which votes are judged. Batches that a killed process did not
-        flush are flushed before the next fetch reports them as stored.
+        If a crash interrupted the installation of a snapshot, the log may end before the snapshot's
+        end, or in an earlier epoch. Then the log restarts at the snapshot's end. This empty log
+        gets the snapshot's epoch, because voters compare the epochs of logs. Batches that a killed
+        process did not flush are flushed now, because the next fetch reports them as stored.
         """
         member = self._member
         member.begin(now)
@@ -220,8 +220,8 @@ class Quorum:
     def keep_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> Sequence[Effect]:
         """Store a snapshot of all committed records before an offset (KIP-630).
 
-        The log then begins where the previous snapshot ended, so that a slightly late replica need
-        not fetch a snapshot.
+        The log then begins where the previous snapshot ended. So a replica that lags only a little
+        need not fetch a snapshot.
         """
         member, before = self._member, self._member.snapshot
         if before is not None:

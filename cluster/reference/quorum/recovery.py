@@ -24,7 +24,7 @@ def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
 
     Raises:
         DamagedFileError: The latest snapshot is incomplete. The file was written atomically, so the
-            disk lost a part of it. The records before it may no longer be in any log.
+            disk lost a part of it. The records that it replaces may no longer be in any log.
     """
     paths = snapshot_paths(files)
     if not paths:

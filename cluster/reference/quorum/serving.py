@@ -1,8 +1,8 @@
-"""The answers of the quorum's leader: records, snapshots, and the progress of all members.
+"""The responses of the quorum's leader: records, snapshots, and the progress of all members.
 
 A fetch does three things at once: it is a heartbeat, it reports what the replica has stored, and it
-asks for more. If the logs diverge, the answer reports where (KIP-595). If the requested records are
-before the leader's log, the answer names a snapshot (KIP-630).
+asks for more. If the logs diverge, the response reports where (KIP-595). If the requested records
+are before the leader's log, the response names a snapshot (KIP-630).
 """
 
 from kio.schema.errors import ErrorCode
@@ -100,7 +100,7 @@ class Serving:
         data, size = b"", 0
         if error is ErrorCode.none and member.leading is not None:
             if member.leading.has_majority(request.replica_id):
-                member.set_check_timeout()  # A member that fetches a snapshot follows as well.
+                member.set_check_timeout()  # Fetching a snapshot counts, too.
             wanted = request.end_offset, request.epoch
             if snapshot is None or wanted != (snapshot.end_offset, snapshot.epoch):
                 error = ErrorCode.snapshot_not_found
@@ -140,7 +140,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def advance(self) -> None:
-        """Commit what a majority has stored, and answer the fetches that waited for that."""
+        """Commit the records that a majority has stored; answer the fetches that wait for it."""
         member, leading = self._member, self._member.leading
         if leading is not None:
             if leading.advance(member.log.end_offset):
@@ -160,7 +160,10 @@ class Serving:
         return ErrorCode.none
 
     def _departure(self, wanted: FetchPartition) -> FetchedPartition | None:
-        """Return a replica's first task: to truncate (KIP-595) or to fetch a snapshot (KIP-630)."""
+        """Return a response that asks for truncation (KIP-595) or a snapshot fetch (KIP-630).
+
+        The result is None if the replica can read on.
+        """
         log, snapshot = self._member.log, self._member.snapshot
         offset, epoch = wanted.fetch_offset, max(wanted.last_fetched_epoch, 0)
         if offset == 0 and log.start_offset == 0 and epoch == 0:
@@ -172,12 +175,12 @@ class Serving:
         known, end = log.end_of(epoch)
         if known == epoch and offset <= end:
             return None
-        if known < 0:  # This log does not reach that epoch, so compare with its last one.
+        if known < 0:  # That epoch is newer than this log, so compare with this log's last epoch.
             known, end = log.end_of(log.last_epoch) if log.last_epoch >= 0 else (0, 0)
         return self._answer(wanted, diverging_epoch=known, diverging_end_offset=end)
 
     def _predates(self, wanted: FetchPartition) -> bool:
-        """Return whether a replica's log ends before this log's start, by its offset or epoch."""
+        """Return whether a replica's last epoch is older than the first epoch of this log."""
         log = self._member.log
         first = log.epochs.lines[0].epoch if log.epochs.lines else 0
         return log.start_offset > 0 and max(wanted.last_fetched_epoch, 0) < first
@@ -192,8 +195,8 @@ class Serving:
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
         """Answer a waiting fetch if there are records, a new high watermark, or no time left.
 
-        An answer for the high watermark alone follows KIP-1166. With it, followers apply committed
-        records one round trip later, instead of with the next record.
+        A new high watermark alone is a reason to answer (KIP-1166). So followers apply committed
+        records one round trip later, and need not wait for the next record.
         """
         member = self._member
         behind = fetch.partition.fetch_offset < member.log.end_offset

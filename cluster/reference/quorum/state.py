@@ -49,7 +49,7 @@ class ElectionState:
     voted_directory: UUID | None = None
 
     def in_epoch(self, epoch: int) -> "ElectionState":
-        """Return the state at the beginning of an epoch, without leader and vote."""
+        """Return the state in an epoch. A newer epoch begins without a leader and a vote."""
         return ElectionState(epoch=epoch) if epoch > self.epoch else self
 
     def voting_for(self, candidate: int, directory: UUID | None = None) -> "ElectionState":
@@ -77,10 +77,10 @@ def state_file(state: ElectionState, voters: Sequence[int]) -> bytes:
 
 
 def election_state(data: bytes | None) -> ElectionState:
-    """Read `quorum-state`; None: there is no file, so the member has never voted.
+    """Read `quorum-state`. If there is no file (None), the member has never voted.
 
     Raises:
-        DamagedFileError: The bytes are not such a file.
+        DamagedFileError: The bytes are not a valid `quorum-state`.
     """
     if data is None:
         return ElectionState()
@@ -98,7 +98,8 @@ class Round:
     """The voters that a member still has to ask, until each has answered.
 
     Attributes:
-        unanswered: By voter: the number of the open request; None if there is none.
+        unanswered: For each voter that has not answered, the number of the open request; None if
+            there is none.
     """
 
     unanswered: dict[int, int | None] = field(default_factory=dict)
@@ -117,7 +118,7 @@ class Round:
         self.unanswered[voter] = number
 
     def failed(self, voter: int) -> None:
-        """Record that no answer will come, so that the voter is asked again."""
+        """Record that no response will come, so that the voter is asked again."""
         if voter in self.unanswered:
             self.unanswered[voter] = None
 
@@ -131,7 +132,7 @@ class Ballot:
     """The votes of an election or of a pre-vote.
 
     Attributes:
-        granted: The voters for this member, itself first.
+        granted: The voters that voted for this member; this member comes first.
         refused: The voters that refused.
         lost: Whether the election is lost, and this member waits before it tries again.
     """
@@ -141,12 +142,12 @@ class Ballot:
     lost: bool = False
 
     def record(self, voter: int, *, granted: bool) -> None:
-        """Count a voter's answer once."""
+        """Count a voter's response once."""
         if voter not in self.granted and voter not in self.refused:
             (self.granted if granted else self.refused).append(voter)
 
     def is_won(self, voters: int) -> bool:
-        """Return whether a majority of the voters granted its vote."""
+        """Return whether a majority of the voters voted for this member."""
         return len(self.granted) > voters // 2
 
     def is_lost(self, voters: int) -> bool:

@@ -7,7 +7,7 @@ All events come from one heap (`agenda.py`). All random numbers come from stream
 - A machine is in `host.py`. Its disk loses bytes that were never flushed (`disk.py`). Its clock
   drifts and jumps (`clock.py`). Its process can die (`process.py`).
 - The network has connections (`network.py`), over good or bad links (`badness.py`).
-- `machines.py` makes simulated machines the hosts of a run, by `cluster.protocol`: start, signal,
+- `machines.py` lets a run use simulated machines as its hosts (`cluster.protocol`): start, signal,
   cut, shape, power off. `files.py` shows their files as a node's folder. `series.py` measures their
   links.
 - `tasks.py` runs blocking code: nemesis, observer and a run's phases.
@@ -15,5 +15,5 @@ All events come from one heap (`agenda.py`). All random numbers come from stream
 Tests can check invariants after every event (`Simulation.watch`).
 
 This package may import `cluster.reference`, `cluster.protocol` and `results.record`.
-`harness.simulated` makes whole runs of it.
+`harness.simulated` uses it for whole runs.
 """

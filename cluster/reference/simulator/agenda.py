@@ -13,7 +13,7 @@ class Agenda:
     """Virtual time, and the scheduled calls.
 
     Two calls at the same time are made in the order in which they were scheduled. So the order
-    depends on nothing but the seed.
+    depends only on the seed.
 
     Attributes:
         now: Nanoseconds since the simulation's start.
@@ -58,7 +58,7 @@ class Agenda:
         """Make all calls up to a time.
 
         The garbage of a simulation almost never contains reference cycles. A search for cycles at
-        every 700th new object takes a tenth of its time, so searches are rare here.
+        every 700th new object takes a tenth of the run time, so searches are rare here.
         """
         heap, done = self._heap, 0
         usual, *further = gc.get_threshold()

@@ -1,8 +1,8 @@
-"""The effects of a bad link, in one direction, on connections' messages and on datagrams.
+"""The effects of a bad link, in one direction, on messages of connections and on datagrams.
 
 A connection behaves like TCP. Lost packets come later, duplicates are dropped, and an overtaken
-packet delays only those behind it. So a connection shows a bad link only by the time of its
-messages. Datagrams behave as packets on real hosts do (`cluster.hosts.shaper`).
+packet delays only the packets behind it. So a bad link only changes the times at which a
+connection's messages arrive. Datagrams behave as packets on real hosts do (`cluster.hosts.shaper`).
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from msgspec import Struct, msgpack
 
 MS = 1_000_000
 RESEND_NS = 200 * MS
-"""Linux's smallest retransmission timeout (TCP_RTO_MIN): the delay by a lost packet."""
+"""The delay that a lost packet causes: Linux's smallest retransmission timeout (TCP_RTO_MIN)."""
 SLOWEST_RESEND_NS = 2_000 * MS
-"""The longest time after a cut's end until TCP retries, because its timeout doubles meanwhile."""
+"""The longest time from the end of a cut until TCP retries. TCP's timeout doubles during a cut."""
 HELD_NS = 100 * MS
 """The longest time that a datagram is held back for reordering if no later datagram comes."""
 QUEUE_NS = 300 * MS
@@ -37,12 +37,12 @@ class Badness:
     Attributes:
         delay_ns: The delay of every message.
         spread_ns: The most additional delay, chosen at random.
-        loss: The share of lost packets; a message's lost packet is sent again.
+        loss: The share of lost packets. TCP sends a lost packet of a message again.
         duplicate: The share of datagrams that arrive twice.
         reorder: The share of datagrams that are held back until a later one has passed.
         rate_kbit: The most kilobits a second; 0: no limit.
-        stall_ns, open_ns: All messages wait for `stall_ns`, then leave in order. Then messages pass
-            for `open_ns` until the next stall. The network holds them. 0: no stalls.
+        stall_ns, open_ns: For `stall_ns`, the network holds all messages, and then releases them in
+            order. Then messages pass for `open_ns`, until the next stall. 0: no stalls.
         stall_share: The share of connections, and of datagram flows, that stall.
     """
 
@@ -63,7 +63,7 @@ class BadLink:
     Args:
         badness: Its properties.
         random: Makes the random decisions.
-        seed: Decides which connections stall, the same in both directions.
+        seed: Decides which connections stall. The same connections stall in both directions.
     """
 
     def __init__(self, badness: Badness, random: Random, seed: int = 0) -> None:
@@ -90,7 +90,9 @@ class BadLink:
         return late_ns
 
     def departures(self, size: int, arrived: Arrived, now_ns: int) -> list[tuple[int, Arrived]]:
-        """Return the datagrams to send on because of this one, each with its additional delay.
+        """Return the datagrams that leave when this one is sent, each with its additional delay.
+
+        This datagram may be lost, doubled, or held back. One that was held back may leave with it.
 
         Args:
             size: The datagram's size in bytes.

@@ -13,9 +13,9 @@ class NodeClock:
 
     Attributes:
         true_ns: The time that an untouched clock would show at virtual time zero.
-        shown_ns: The time that it showed at `since_ns`.
+        shown_ns: The time that the clock showed at `since_ns`.
         since_ns: The virtual time of the last change of the clock's rate.
-        drift_ppm: How much too fast it runs, in millionths.
+        drift_ppm: How much too fast the clock runs, in millionths.
     """
 
     true_ns: int = 0

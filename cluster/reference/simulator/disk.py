@@ -119,7 +119,7 @@ class SimulatedDisk:
             in_memory = len(file.data) - file.flushed
             if not in_memory:
                 continue
-            # Mostly the kernel has written back none or all: it does so every few seconds.
+            # Usually the kernel has written back none or all, because it writes every few seconds.
             kept = random.choice((0, in_memory, random.randint(0, in_memory)))
             if kept < in_memory:
                 lost[path] = in_memory - kept

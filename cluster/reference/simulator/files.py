@@ -23,7 +23,7 @@ class MachineFiles:
 
     Attributes:
         host: The machine.
-        folder: The folder with files prepared for it, such as its settings.
+        folder: The folder with files prepared for the machine, such as its settings.
     """
 
     host: Host
@@ -101,7 +101,7 @@ class MachineFiles:
         return rest
 
     def _said(self) -> dict[str, bytearray]:
-        """Return the logs, with the lines since the last call."""
+        """Return the logs, including the lines since the last call."""
         said = self.host.said
         for at_ns, text in said[self._heard :]:
             name = STATE_CHANGE_LOG if text.endswith(STATE_CHANGES) else SERVER_LOG

@@ -17,7 +17,7 @@ class NoStorage:
     """The storage of a machine that is off or stores nothing."""
 
     def write(self, effect: Effect) -> None:
-        """Raise: such a machine must not write."""
+        """Raise an error, because such a machine must not write."""
         raise AssertionError(f"there is no disk that could store {effect}")
 
 
@@ -48,14 +48,16 @@ class Host:
         id: The node's id; negative for a client's machine.
         agenda: Virtual time.
         network: All links.
-        random: The machine's own random stream: power losses, flushes, the clock's start.
+        random: The machine's own random stream, for power losses, flushes, timers, and the first
+            time of its clock.
         boot: Creates a state machine from the disk.
         neighbour: Returns the machine with an id.
         incarnation: The number of process starts.
         process: The running process; None if there is none.
         powered: Whether the machine is on.
-        said: The log lines of its processes, with the time that its own clock showed.
-        slow_flush_ns: The longest time of a flush; each takes at least half of it, at random.
+        said: The log lines of its processes, each with the time that the machine's clock showed.
+        slow_flush_ns: The longest duration of a flush. Each flush takes a random duration, at least
+            half of it.
         flushed_ns: The start and the duration of a process's last completed flush.
         trace: Called with every event before it is handled.
         watch: Called with the process after every event.
@@ -80,7 +82,7 @@ class Host:
     watch: Watch | None = None
 
     def start(self) -> None:
-        """Start a process from the disk; its clock begins at a random time, as after a boot."""
+        """Start a process with the content of the disk."""
         assert self.process is None, f"n{self.id} runs already"
         booted = self.boot(self.disk)
         self.powered = True

@@ -43,7 +43,7 @@ from results.record.runtime import new_event
 
 SETTINGS = "server.properties"
 PROBES = 5
-"""Number of datagrams for each probe, because one of them may be lost."""
+"""Number of datagrams for each probe. Several are sent, because one may be lost."""
 PORT = 9092
 """The port number that means every listening port."""
 DISK_BYTES = 1 << 40
@@ -51,7 +51,7 @@ DISK_BYTES = 1 << 40
 PAGE, PAGE_BYTES = "logquake-probe", 4096
 """Name and size of the probe file, which is removed at the same virtual time."""
 _INCARNATIONS = 1_000_000
-"""A process id is the node's number times this, plus the number of its start."""
+"""A process id is the node's number times this, plus the number of the node's start."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class _Machine:
     flushes: Random
     settings: Settings = field(default_factory=Settings)
     codes: dict[int, int] = field(default_factory=dict)
-    """Exit codes, or minus a signal, by the number of the start."""
+    """For each start, by its number: the exit code, or minus the signal."""
     usual_flush_ns: int | None = None
     """For a slowed disk: the duration of a flush before the fault, in nanoseconds."""
 
@@ -196,7 +196,7 @@ class SimulatedMachines:
             machine.host.kill()
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Cut links; messages sent meanwhile arrive later, as TCP sends them again."""
+        """Cut links. Messages sent during a cut arrive later, as TCP sends them again."""
         self.join(cut_id)
         cut = tuple(dict.fromkeys(links))
         self._dropped_before[cut_id] = {link: self._dropped(link) for link in cut}
@@ -231,7 +231,7 @@ class SimulatedMachines:
         return dict(found)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Shape links: connections' messages are only late, datagrams are treated as real packets.
+        """Shape links. Messages of connections are only delayed; datagrams may also be lost.
 
         Raises:
             ClusterError: Another shape has one of the links.
@@ -256,7 +256,7 @@ class SimulatedMachines:
         return {sender: ShapeEnd() for sender, _ in links}
 
     def shape_ids(self) -> list[str]:
-        """Return the ids of the shapes in force, oldest first."""
+        """Return the ids of the active shapes, oldest first."""
         return list(self._shapes)
 
     def measure(
@@ -268,7 +268,7 @@ class SimulatedMachines:
         interval_s: float = 0.005,
         burst: int = 1,
     ) -> Mapping[Link, Measured]:
-        """Send a series of datagrams over each link; the receiver answers each."""
+        """Send a series of datagrams over each link; the receiver answers each datagram."""
         names = {self._numbered(link): link for link in links}
         spacing = Spacing(count=count, size=size, interval_s=interval_s, burst=burst)
         network, agenda = self._simulation.network, self._simulation.agenda
@@ -293,7 +293,7 @@ class SimulatedMachines:
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
         """Return the connections over links, in both directions.
 
-        Clients' ports are their numbers.
+        The client's port is the number of the connection.
         """
         pairs = {frozenset(link) for link in links}
         return {
@@ -314,7 +314,7 @@ class SimulatedMachines:
         return ended
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Let no message pass over connections; neither end notices."""
+        """Stop all messages over connections; neither end notices."""
         there = self._connections()
         those = {each: there[each] for each in wanted if each in there}
         self._blocks.setdefault(block_id, {}).update(those)
@@ -332,7 +332,7 @@ class SimulatedMachines:
         return {named: each.blocked.get(block_id, 0) for named, each in block.items()}
 
     def block_ids(self) -> list[str]:
-        """Return the ids of the blocks in force, oldest first."""
+        """Return the ids of the active blocks, oldest first."""
         return list(self._blocks)
 
     def is_blocked(self, block_id: str) -> bool:
@@ -419,7 +419,7 @@ class SimulatedMachines:
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
         """Power a machine off; its disk keeps flushed bytes and a random share of the others.
 
-        The next start of its broker powers it on again.
+        When the machine's broker starts again, the machine is on again.
         """
         machine = self._machines[node]
         disk = machine.host.disk
@@ -440,7 +440,7 @@ class SimulatedMachines:
         return {}
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Set a machine's only clock, which also drives its timers, and its rate."""
+        """Set the time and the rate of a machine's only clock, which also drives its timers."""
         self.host(node).set_clock(round(offset_s * NS_PER_S), round((rate - 1) * PPM))
 
     def reset_clock(self, node: str) -> None:

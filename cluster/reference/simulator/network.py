@@ -1,8 +1,9 @@
 """The simulated network: connections between two incarnations, and faults on their messages.
 
-As with TCP, the messages of one connection arrive in order and each once. After the connection
-breaks, no more messages arrive. A connection belongs to the two processes that opened and accepted
-it. A message to a process that has died is never handed to the next process on its machine.
+As with TCP, the messages of one connection arrive in order, and each arrives once. After the
+connection breaks, no more messages arrive. A connection belongs to the two processes that opened
+and accepted it. A message to a process that has died never reaches the next process on the same
+machine.
 """
 
 from collections import deque
@@ -59,7 +60,7 @@ class Latency:
 
 
 class Party(Protocol):
-    """A process, as its connections know it.
+    """The part of a process that its connections use.
 
     Attributes:
         id: Its machine's id; negative for a client.
@@ -70,10 +71,10 @@ class Party(Protocol):
     alive: bool
 
     def requested(self, over: "Connection", number: int, message: object) -> None:
-        """Handle a request, or the end of a connection with requests."""
+        """Handle a request, or the end of a connection over which requests came."""
 
     def answered(self, over: "Connection", number: int, message: object) -> None:
-        """Handle an answer, or the end of one of its own connections."""
+        """Handle a response, or the end of a connection that this process opened."""
 
 
 class Destination(Protocol):
@@ -98,16 +99,16 @@ class Connection:
 
     Attributes:
         number: Its number, unique in a simulation.
-        ahead, behind: The links of requests and of answers.
+        ahead, behind: The links of requests and of responses.
         client: The process that opened it.
         to: The machine to which it was opened.
         server: The process that accepted it; None while the first message is in transit.
         pending: The deadlines of unanswered requests, in order.
         looks_ns: The time of the client's next check for overdue requests.
         client_open, server_open: Whether the process at each end still has it open.
-        broken: Whether only its end will still arrive over it.
-        blocked: For each block, the number of messages that have waited since its begin. While a
-            block exists, all messages over the connection wait, and neither end notices.
+        broken: Whether it is broken, so that only the message `END` can still arrive.
+        blocked: For each block, the number of messages that have waited since the block began.
+            While a block exists, all messages over the connection wait, and neither end notices.
     """
 
     number: int
@@ -170,12 +171,12 @@ class Network:
         self._last: dict[Link, int] = {}
         self._opened = 0
         self._made: dict[int, Connection] = {}
-        """Connections by number that may be established, and some finished ones."""
+        """The connections that may be established, and some finished ones, by number."""
         self._tidies_at = MANY
         self.messages = 0
         """Number of delivered messages."""
         self.dropped: dict[Link, int] = {}
-        """By link: how many messages or datagrams a cut has held or dropped."""
+        """For each link, the number of messages and datagrams that a cut has held or dropped."""
 
     def connect(self, client: Party, to: Destination) -> Connection:
         """Open a connection; its first message includes the handshake."""
@@ -226,23 +227,23 @@ class Network:
         return [each for each in self._made.values() if each.at_client or each.at_server]
 
     def block(self, connection: Connection, block_id: str) -> None:
-        """Let no message pass over a connection; neither end notices. Several blocks add up."""
+        """Stop all messages over a connection; neither end notices. Several blocks add up."""
         connection.blocked.setdefault(block_id, 0)
 
     def unblock(self, connection: Connection, block_id: str) -> None:
-        """Undo one block; messages sent meanwhile arrive later, as TCP sends them again."""
+        """Undo one block. Messages sent during the block arrive later, as TCP sends them again."""
         connection.blocked.pop(block_id, None)
         if connection.number in self._held and not connection.blocked:
             delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
             self._agenda.after(delay_ns, self._let_go, connection)
 
     def cut(self, links: list[Link]) -> None:
-        """Let no message pass from one machine to another; several cuts add up."""
+        """Stop all messages from one machine to another. Several cuts add up."""
         for link in links:
             self._cuts[link] = self._cuts.get(link, 0) + 1
 
     def join(self, links: list[Link]) -> None:
-        """Undo one cut; messages sent meanwhile arrive later, as TCP sends them again."""
+        """Undo one cut. Messages sent during the cut arrive later, as TCP sends them again."""
         for link in links:
             self._cuts[link] -= 1
             if not self._cuts[link]:
@@ -391,10 +392,10 @@ class Network:
         server.requested(over, number, message)
 
     def _accepted(self, over: Connection) -> bool:
-        """Let the machine's process accept a new connection; without one its kernel refuses."""
+        """Let the machine's process accept a connection; if none runs, the kernel refuses it."""
         host = over.to
         if not host.powered:
-            # No kernel answers. Later messages must not arrive after this one was lost.
+            # No kernel answers. This message is lost, so later ones must not arrive either.
             over.broken = True
             return False
         if over.server is None and not over.broken and host.process is not None:

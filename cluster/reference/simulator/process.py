@@ -1,4 +1,4 @@
-"""One incarnation of a machine, from start to death; executes the effects.
+"""One process of a machine, from its start to its end; it executes the effects.
 
 While the process is paused or waits for its disk, it handles no event. Events are kept in order and
 handled afterwards. A broker with one thread behaves the same way: a flush delays all later events.
@@ -62,7 +62,7 @@ class Storage(Protocol):
 
 
 class Ground(Protocol):
-    """The machine on which a process runs, as the process sees it; see `host.Host`."""
+    """The part of a machine (`host.Host`) that its process uses."""
 
     id: int
     agenda: Agenda
@@ -167,7 +167,7 @@ class Process:
             self._later_or_now(self._take, Fired(timer=timer))
 
     def requested(self, over: Connection, number: int, message: object) -> None:
-        """Handle a request, or the end of a connection with requests."""
+        """Handle a request, or the end of a connection over which requests came."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.requested, (over, number, message)))
         elif number < 0:
@@ -193,7 +193,7 @@ class Process:
             self._take(Hung(connection=over.number))
 
     def answered(self, over: Connection, number: int, message: object) -> None:
-        """Handle an answer, or the end of one of its own connections."""
+        """Handle a response, or the end of a connection that this process opened."""
         if self.paused or self.writing or self._waiting:
             self._waiting.append((self.answered, (over, number, message)))
         elif number == END:
@@ -202,7 +202,7 @@ class Process:
             self._take(Answered(request=number, message=message))
 
     def _give_up(self, over: Connection) -> None:
-        """Close a connection: its open requests get no answer."""
+        """Close a connection: its open requests get no response."""
         if not over.client_open:
             return
         over.client_open = False
@@ -211,7 +211,7 @@ class Process:
         numbers = list(over.pending)
         over.pending.clear()
         for number in numbers:
-            # Kept, if the process has begun to wait for its disk meanwhile.
+            # If the process waits for its disk meanwhile, the rest of these events is kept.
             self._later_or_now(self._take, Answered(request=number, message=None))
 
     def _look(self, over: Connection) -> None:
@@ -323,7 +323,7 @@ class Process:
     def _disk_failed(self, effect: Effect, failed: OSError) -> None:
         folder = getattr(effect, "folder", None) or getattr(effect, "path", "").split("/")[0]
         event = DiskFailed(folder=folder, reason=failed.strerror or str(failed))
-        # Before all kept events: memory is ahead of the disk, so no answer may be sent.
+        # Before all kept events: memory is ahead of the disk, so no response may be sent.
         self._take(event)
 
     def _request(self, effect: Request) -> None:
@@ -353,7 +353,7 @@ class Process:
     def _cancel_timer(self, effect: CancelTimer) -> None:
         self._timers.pop(effect.timer, None)
 
-    def _end(self, effect: End) -> None:  # noqa: ARG002 - of all effects alike
+    def _end(self, effect: End) -> None:  # noqa: ARG002 - all effects are called alike
         self.host.kill()
 
     def _say(self, effect: Say) -> None:

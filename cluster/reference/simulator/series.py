@@ -11,7 +11,7 @@ from results.record.clock import pause_until, stopwatch_s
 
 _LOOK_S = 0.05
 _QUIET_S = 1.0
-"""Seconds without a datagram after which no more are expected; a round trip is shorter."""
+"""After this many seconds without a datagram, no more are expected. A round trip is shorter."""
 _LIMIT_S = 10.0
 _NS_PER_S, _NS_PER_MS = 1_000_000_000, 1_000_000
 
@@ -78,7 +78,9 @@ def measure(
     links: Collection[Link],
     spacing: Spacing,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at once; wait until all have returned or no more come.
+    """Send a series over all links at the same time, and wait for the datagrams to return.
+
+    The wait also ends if no more datagrams come.
 
     Args:
         network: The simulated network.

@@ -46,7 +46,7 @@ class Simulation:
     def add(
         self, number: int, boot: Boot, *, trace: Trace | None = None, watch: Watch | None = None
     ) -> Host:
-        """Add a machine that is off: a node, or a client's for a negative number."""
+        """Add a machine, which is off: a node, or a client's machine if the number is negative."""
         random = self.streams.of(f"n{number}" if number >= 0 else f"client{-number}")
         if number >= 0:
             watch = watch or self.watch

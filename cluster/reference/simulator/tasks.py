@@ -28,7 +28,7 @@ UNDOING_NS = 300 * _NS_PER_S
 
 
 class TaskError(RuntimeError):
-    """An error because of which virtual time cannot continue, such as tasks that wait forever."""
+    """Virtual time cannot continue, for example because all tasks wait forever."""
 
 
 class Waiters:
@@ -212,7 +212,7 @@ class VirtualTask:
         with within(self._tasks):
             try:
                 self._value = self._work()
-            except BaseException as error:  # noqa: BLE001 - whoever wants the result gets it
+            except BaseException as error:  # noqa: BLE001 - `result` raises it
                 self._error = error
         self._tasks.under_way.pop(self, None)
         self._over.set()
@@ -303,8 +303,8 @@ class Tasks:
     def end(self) -> None:
         """End all tasks; called when no more time will pass.
 
-        The garbage collector does not look into waiting greenlets. Without this call, the objects
-        of such a task, and so the whole simulation, would live as long as the process.
+        The garbage collector does not look into waiting greenlets. Without this call, the whole
+        simulation would stay in memory until the process ends, because a task refers to it.
         """
         for task in list(self.under_way):
             task.end()
@@ -347,7 +347,7 @@ class Tasks:
             raise
 
     def _pass(self, name: str, limit_ns: int | None) -> NoReturn:
-        """Let time pass until an exception is raised; without one, raise `TaskError`."""
+        """Let time pass until an exception is raised; if none is raised, raise `TaskError`."""
         self.agenda.run_until(self.agenda.now + (limit_ns or _FOR_EVER_NS))
         if limit_ns is None or self.agenda.next_ns() is None:
             raise TaskError(f"{name} waits, but no further event is scheduled")

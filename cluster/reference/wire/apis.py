@@ -1,7 +1,8 @@
 """The client requests that are supported: their versions, and how each is read and answered.
 
-The lowest versions are Kafka 4's lowest (KIP-896) or older ones. The highest are those before a
-feature that this cluster lacks (transactions of KIP-890, share groups, leader hints).
+The lowest versions are the lowest of Kafka 4 (KIP-896) or older. The highest version of a request
+is the last one before a feature that this cluster lacks (transactions of KIP-890, share groups,
+leader hints).
 """
 
 from collections.abc import Callable
@@ -28,7 +29,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     Attributes:
         api_key: Kafka's number of the request.
         version: The request's version.
-        correlation: The number that the answer repeats.
+        correlation: The number that the response repeats.
         client_id: The client's name for itself.
     """
 
@@ -45,7 +46,7 @@ class Api:
     Attributes:
         low, high: The lowest and highest supported version.
         read: Converts Kafka's message to ours.
-        write: Converts our answer to Kafka's, of a given class.
+        write: Converts our response to a given class of Kafka's responses.
     """
 
     low: int

@@ -1,8 +1,8 @@
-"""Decode client requests from bytes to our messages, and encode our answers.
+"""Decode client requests from bytes to our messages, and encode our responses.
 
 If a request is incomplete, or has an unknown type or version, its sender would not understand any
-answer. Kafka then closes the connection, and so does this cluster. The exception is ApiVersions: it
-is answered in version 0, with its supported versions (KIP-511).
+response. Kafka then closes the connection, and so does this cluster. The exception is ApiVersions
+in an unknown version: the response has version 0, and lists the supported versions (KIP-511).
 """
 
 import io
@@ -29,7 +29,7 @@ from cluster.reference.wire.shapes import check_shape
 from cluster.reference.wire.translation import Theirs
 
 MOST_BYTES = 16 << 20
-"""Largest request without records. Kafka accepts 100 MiB, and stores all data of group members."""
+"""Largest request without records. (Kafka accepts 100 MiB, and stores all group members' data.)"""
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -40,7 +40,7 @@ class RequestError(Exception):
 
 
 class AnswerError(Exception):
-    """The answer cannot be encoded in the request's version; the connection is closed."""
+    """The response cannot be encoded in the request's version; the connection is closed."""
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -49,8 +49,8 @@ class Question(Struct, frozen=True, kw_only=True):
     Attributes:
         asked: Its header.
         message: Our message; None for a request that is answered at once.
-        answer: The complete response to such a request.
-        silent: Whether it gets no answer (a Produce with acks 0).
+        answer: The complete response to a request that is answered at once.
+        silent: Whether it gets no response (a Produce with acks 0).
     """
 
     asked: Asked
@@ -100,10 +100,10 @@ def question(frame: bytes) -> Question:
 
 
 def answered(to: Asked, message: object) -> bytes:
-    """Return the frame of an answer, in the version of its request.
+    """Return the frame of a response, in the version of its request.
 
     Raises:
-        AnswerError: The answer cannot be encoded in that version.
+        AnswerError: The response cannot be encoded in that version.
     """
     try:
         if (plain := answer(to.api_key, to.version, to.correlation, message)) is not None:
@@ -111,7 +111,7 @@ def answered(to: Asked, message: object) -> bytes:
         form = _response(to.api_key, to.version)
         return _encoded(APIS[to.api_key].write(message, form), to.correlation)
     except Exception as unsayable:
-        # A client's text that the answer repeats may be too long for an old version's strings.
+        # A response may repeat a client's text that is too long for an old version's strings.
         sentence = (
             f"the answer to request {to.api_key} in version {to.version} cannot be"
             f" encoded: {unsayable!r}"

@@ -59,7 +59,7 @@ def read_produce(said: Theirs, *, client: str) -> ProduceRequest:
 
 
 def write_produced(own: ProduceResponse, form: type) -> Theirs:
-    """Convert our answer to a ProduceResponse."""
+    """Convert our response to a ProduceResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partition_responses")
 
@@ -117,7 +117,7 @@ def _fetch_partitions(said: Theirs) -> Iterator[FetchPartition]:
 
 
 def write_fetched(own: FetchResponse, form: type) -> Theirs:
-    """Convert our answer to a FetchResponse."""
+    """Convert our response to a FetchResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -141,7 +141,7 @@ def _fetched(own: FetchedPartition, form: type) -> object:
         "log_start_offset": own.log_start_offset,
         "records": own.records,
     }
-    # Tagged fields: only versions that have them get them, and only if they have a value.
+    # Tagged fields are written only if they have a value and the version has them.
     if own.diverging_epoch >= 0 or own.diverging_end_offset >= 0:
         values["diverging_epoch"] = _in(
             form, "diverging_epoch", epoch=own.diverging_epoch, end_offset=own.diverging_end_offset
@@ -191,7 +191,7 @@ def read_list_offsets(said: Theirs) -> ListOffsetsRequest:
 
 
 def write_listed_offsets(own: ListOffsetsResponse, form: type) -> Theirs:
-    """Convert our answer to a ListOffsetsResponse."""
+    """Convert our response to a ListOffsetsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -233,7 +233,7 @@ def read_epochs(said: Theirs) -> OffsetsForLeaderEpochRequest:
 
 
 def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Theirs:
-    """Convert our answer to an OffsetForLeaderEpochResponse."""
+    """Convert our response to an OffsetForLeaderEpochResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -257,7 +257,7 @@ def write_epoch_ends(own: OffsetsForLeaderEpochResponse, form: type) -> Theirs:
 
 
 def by_topic(partitions: Iterable[P]) -> list[tuple[str, list[P]]]:
-    """Group partitions by topic, in their order."""
+    """Group partitions by topic, and keep their order."""
     grouped: dict[str, list[P]] = {}
     for each in partitions:
         # Topics with different unknown ids must stay separate.

@@ -1,4 +1,4 @@
-"""Split a stream of bytes into frames: four bytes of length, then as many bytes.
+"""Split a stream of bytes into frames: a length in four bytes, then the payload.
 
 https://kafka.apache.org/protocol#protocol_common
 """

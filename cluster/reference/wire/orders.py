@@ -1,4 +1,4 @@
-"""Convert client requests that a broker forwards to the controller, and the answers.
+"""Convert client requests that a broker forwards to the controller, and their responses.
 
 These are requests about topics, elections, reassignments and configs.
 """
@@ -52,7 +52,7 @@ def read_create_topics(said: Theirs) -> CreateTopicsRequest:
 
 
 def write_created_topics(own: CreateTopicsResponse, form: type) -> Theirs:
-    """Convert our answer to a CreateTopicsResponse."""
+    """Convert our response to a CreateTopicsResponse."""
     of_topic = inner(form, "topics")
     topics = tuple(
         made(
@@ -112,7 +112,7 @@ def read_elect_leaders(said: Theirs) -> ElectLeadersRequest:
 
 
 def write_elected_leaders(own: ElectLeadersResponse, form: type) -> Theirs:
-    """Convert our answer to an ElectLeadersResponse."""
+    """Convert our response to an ElectLeadersResponse."""
     of_topic = inner(form, "replica_election_results")
     of_partition = inner(of_topic, "partition_result")
     results = tuple(
@@ -151,7 +151,7 @@ def read_reassign(said: Theirs) -> AlterPartitionReassignmentsRequest:
 
 
 def write_reassigned(own: AlterPartitionReassignmentsResponse, form: type) -> Theirs:
-    """Convert our answer to an AlterPartitionReassignmentsResponse."""
+    """Convert our response to an AlterPartitionReassignmentsResponse."""
     of_topic = inner(form, "responses")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -185,7 +185,7 @@ def read_list_reassignments(said: Theirs) -> ListPartitionReassignmentsRequest:
 
 
 def write_listed_reassignments(own: ListPartitionReassignmentsResponse, form: type) -> Theirs:
-    """Convert our answer to a ListPartitionReassignmentsResponse."""
+    """Convert our response to a ListPartitionReassignmentsResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     topics = tuple(
@@ -236,7 +236,7 @@ def read_describe_quorum(_said: Theirs) -> DescribeQuorumRequest:
 
 
 def write_described_quorum(own: DescribeQuorumResponse, form: type) -> Theirs:
-    """Convert our answer to a DescribeQuorumResponse."""
+    """Convert our response to a DescribeQuorumResponse."""
     of_topic = inner(form, "topics")
     of_partition = inner(of_topic, "partitions")
     of_voter, of_observer = inner(of_partition, "current_voters"), inner(of_partition, "observers")

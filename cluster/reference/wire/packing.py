@@ -21,7 +21,7 @@ from cluster.reference.wire.shapes import MOST_ELEMENTS
 
 PRODUCE, FETCH = 0, 1
 _FLEXIBLE = {PRODUCE: 9, FETCH: 12}
-"""From these versions on, lengths are varints, and everything may have tags (KIP-482)."""
+"""From these versions on, lengths are varints, and every structure may have tags (KIP-482)."""
 _MOST_VARINT, _LONGEST_VARINT = 0x7F, 5
 """The largest value of a one-byte varint, and the most bytes of a length."""
 _NAMELESS = 13
@@ -38,7 +38,7 @@ _NOT_THROTTLED = _I32.pack(0)
 
 
 def answer(api_key: int, version: int, correlation: int, message: object) -> bytes | None:
-    """Return the frame of an answer; None if it is not simple."""
+    """Return the frame of a response; None if it is not simple."""
     parts: list[bytes] | None = None
     if isinstance(message, ProduceResponse):
         parts = _produced(message, version)
@@ -124,7 +124,7 @@ def _fetched_head(each: FetchedPartition, version: int) -> bytes:
 
 
 def produce_request(frame: bytes) -> tuple[str, ProduceRequest] | None:
-    """Decode a frame with the header of a Produce; None if it is not simple.
+    """Decode a frame with a Produce request; None if the request is not simple.
 
     Returns:
         The client's name and the request.

@@ -2,9 +2,9 @@
 
 All nodes have the same version, so Kafka's schemas would add nothing and cost ten times as much. A
 node's connection begins with `HELLO`, the node id and the cluster's key. No Kafka request can begin
-with the first byte of `HELLO`, because its length would be negative. Nodes trust each other's
-messages, so a connection without the key is refused. Frames follow: a number, the message's type,
-and the message. An answer has its request's number. When messages are read, they are checked
+with the first byte of `HELLO`, because the request's length would be negative. Nodes trust each
+other's messages, so a connection without the key is refused. Frames follow: a number, the message's
+type, and the message. A response has its request's number. When messages are read, they are checked
 against their classes, so that invalid bytes cannot create other objects.
 """
 
@@ -25,7 +25,7 @@ KEY_FILE = "cluster.key"
 """The file in a log dir with the cluster's secret, which only its nodes know."""
 HELLO_SIZE = len(HELLO) + 4 + KEY_SIZE
 NOTHING = 0
-"""Used in place of a message: an answer that could not be given."""
+"""Used in place of a message's type: there is no response."""
 _HEAD = struct.Struct(">QH")
 
 
@@ -62,7 +62,7 @@ def greeted(data: bytes, key: bytes) -> int:
     """Return the id of the node that sent these first bytes.
 
     Raises:
-        PeerError: It is not a node, or has another version or another cluster's key.
+        PeerError: The sender is not a node, or has another version or another cluster's key.
     """
     if not data.startswith(HELLO):
         raise PeerError("the peer is a node of another version, or not a node")

@@ -1,9 +1,10 @@
 """Check that a request's counts and lengths are possible, before it is decoded.
 
 A count of four bytes can claim two billion elements. A decoder would allocate memory for them
-before it notices that they are missing. So one small frame could crash a broker. So this module
-first walks over the frame by its version's schema. All counts and lengths must fit into the bytes
-that follow. The number of elements is limited, because each becomes an object many times its size.
+before it notices that they are missing. So one small frame could crash a broker. Therefore this
+module first walks over the frame, according to the schema of its version. All counts and lengths
+must fit into the bytes that follow. The number of elements is limited, because each element becomes
+a much larger object.
 """
 
 import struct
@@ -24,7 +25,7 @@ Kafka has no such limit, but its objects are smaller. Its controller accepts 10,
 request (KAFKA-17870).
 """
 MOST_LETTERS = 0x7FFF
-"""Most bytes of a string: the limit of lengths in older versions, which Kafka always applies."""
+"""Most bytes of a string. Older versions cannot encode more; Kafka always applies this limit."""
 MOST_BYTES = (1 << 31) - 1
 _HEAD_BYTES = 8
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")

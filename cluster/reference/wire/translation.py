@@ -1,8 +1,8 @@
 """Convert Kafka's messages of any version to ours and back: fields by name, defaults for the rest.
 
-Kafka's messages are classes of `kio`, one for each version. Our time spans end in `_ms`; Kafka's
-fields lack this ending. A field that a version lacks is left out or gets our default. Kafka's own
-generated classes treat such fields in the same way.
+Kafka's messages are classes of `kio`, one for each version. Our fields for time spans have names
+that end in `_ms`; Kafka's fields lack this ending. A field that a version lacks is left out or gets
+our default. Kafka's own generated classes treat such fields in the same way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _DEFAULTS: Mapping[str, object] = {
     "bytes": b"",
     "records": None,
 }
-"""Defaults by kio's name of a type, for fields without a default in their class; numbers are 0."""
+"""Defaults by kio's name of a type, for fields without a default in their class. Numbers get 0."""
 _Convert = Callable[[Any], Any] | None
 _Step = tuple[str, str, _Convert]
 
@@ -105,7 +105,7 @@ def _each(convert: Callable[[object, type], Any], form: type) -> _Convert:
 
 
 def made(form: type, **values: object) -> Theirs:
-    """Return a message of Kafka with these values; values that its version lacks are left out."""
+    """Return a message of Kafka with these values. Values that the version lacks are left out."""
     known, rest = _makings(form)
     kept = {name: value for name, value in values.items() if name in known}
     return form(**{**rest, **kept})
@@ -127,7 +127,7 @@ def _span(milliseconds: int) -> timedelta:
 
 @cache
 def _nested(form: type) -> Mapping[str, type]:
-    """Return the fields of a class that contain messages, each with the messages' class."""
+    """Return the fields of a class that contain other messages, and the messages' classes."""
     hints = get_type_hints(form)
     found = {name: _message(hints[name]) for name in _names(form)}
     return {name: message for name, message in found.items() if message is not None}

@@ -59,7 +59,7 @@ class Told:
     ours: Sequence[str] = ()
 
     def may(self, operation: int) -> bool:
-        """Return whether the cluster permits an operation, as far as it reports permissions."""
+        """Return whether the cluster permits an operation; true if it reports no permissions."""
         return self.operations is None or bool(self.operations >> operation & 1)
 
 
@@ -92,8 +92,8 @@ class Attached:
         """Return the metadata of the first broker that answers.
 
         Raises:
-            UserError: No broker answers, or one refuses us. The message is one sentence with the
-                remedy.
+            UserError: No broker answers, or a broker refuses us. The message is one sentence with
+                the remedy.
         """
         failure: WireError | None = None
         for place in self.file.bootstrap:

@@ -18,7 +18,7 @@ from results.record.attached_file import PREFIX
 from results.record.clock import WaitTimeoutError, wait_until
 
 CLEAN_LIMIT_S = 45.0
-"""Seconds to wait: a group ends with its members' sessions, a topic after its controller."""
+"""Seconds to wait: a group's members must end their sessions, and a topic needs a controller."""
 _GONE = {ErrorCode.none, ErrorCode.group_id_not_found}
 
 
@@ -55,7 +55,7 @@ def clean_up(attached: Attached, prefix: str) -> list[str]:
         prefix: The unique prefix of the run's names.
 
     Raises:
-        ClusterError: Some are left.
+        ClusterError: Some topics or groups could not be deleted.
     """
     if not prefix.startswith(PREFIX) or prefix == PREFIX:
         raise ValueError(f"{prefix!r} is not the prefix of a run")

@@ -83,7 +83,7 @@ class AttachedCluster:
             raise ClusterError(f"{late}; {', '.join(missing) or 'the cluster'} did not") from late
 
     def stop(self, timeout_s: float) -> dict[str, bool]:  # noqa: ARG002 - the protocol's
-        """Leave the user's brokers running; return that none was stopped."""
+        """Leave the user's brokers running; return an empty mapping, because none was stopped."""
         self.close()
         return {}
 
@@ -132,7 +132,7 @@ class AttachedCluster:
         return self._processes.is_meant_to_answer(node)
 
     def ended(self) -> Sequence[Ended]:
-        """Return the processes that ended or stopped, though the run did not do that."""
+        """Return the processes that ended or stopped although the run did not end or stop them."""
         return self._processes.ended()
 
     def lives(self) -> int:
@@ -140,7 +140,7 @@ class AttachedCluster:
         return self._processes.lives()
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:  # noqa: ARG002 - the protocol's
-        """Return nothing: the broker's log is its owner's."""
+        """Return nothing: the broker's log belongs to the owner of the cluster."""
         return []
 
     def stacks(self) -> dict[str, str]:
@@ -152,7 +152,7 @@ class AttachedCluster:
         return self._admin.view()
 
     def is_back(self, node: str) -> bool:
-        """Return whether a broker reports itself as registered, and so does the cluster's view."""
+        """Return whether a broker itself and the cluster's view report it as registered."""
         if not self._admin.lists_itself(node):
             return False
         view = self._admin.view()
@@ -226,7 +226,7 @@ class AttachedCluster:
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return the open transactions by partition, one sentence each, from the leaders."""
+        """Return, by partition, one sentence for each open transaction that the leaders report."""
         return self._admin.open_transactions(places)
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:  # noqa: ARG002 - the protocol's

@@ -101,8 +101,8 @@ class Runner:
         limits = self.file.limits
         limit_s = {"files": limits.files_s, "start": limits.start_s, "stop": limits.start_s}
         timeout_s = limit_s.get(what, limits.command_s)
-        # Without our mark, because a broker that it starts is the user's, not a leftover of the
-        # run. Output goes to files, because a process that it leaves running may keep pipes open.
+        # Without the run's mark: a broker that the command starts is the user's, not a leftover of
+        # the run. Output goes to files, because a process that stays may keep pipes open.
         environment = {key: value for key, value in os.environ.items() if key != RUN_MARK}
         try:
             process = subprocess.Popen(  # noqa: S603 - the user's own command, from a file of theirs

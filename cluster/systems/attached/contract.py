@@ -13,7 +13,7 @@ _OURS_S = {SESSION: 3.0, LAG: 4.0}
 _SLOWEST = {SESSION: "18000", LAG: "30000", ABORT_INTERVAL: "60000"}
 """Values in milliseconds for settings that are not reported: the longest waits."""
 _COUNTS = frozenset(PROMISED) - {"unclean.leader.election.enable"}
-"""Numbers of replicas. The smallest value of any broker counts."""
+"""Settings that are numbers of replicas. The smallest value among the brokers counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class Settings:
 
     @property
     def least_insync(self) -> int:
-        """The number of replicas with each acknowledged record, as far as brokers report it."""
+        """The least number of replicas that have each acknowledged record; 1 if not reported."""
         return int(self.of_all.get("min.insync.replicas", "1"))
 
 
 def played_settings(told: Told) -> Settings:
-    """Return the settings that brokers reported; leave out those that any broker did not report.
+    """Return the reported settings; leave out each guarantee that some broker did not report.
 
     The interval after which a coordinator aborts a transaction is always included, because the run
     waits that long.

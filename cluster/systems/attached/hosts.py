@@ -27,8 +27,8 @@ _BY_SIGNAL = {
 BACK_LIMIT_S = 60.0
 """Seconds to wait until a started broker is registered. The broker first reads its logs."""
 SEGMENT, IDENTITY = ".log", "partition.metadata"
-"""Suffix of the files that are kept from a partition's folder (its records), and the name of the
-file with its topic's id."""
+"""The files that are kept from a partition's folder: files with this suffix contain the records,
+and the file with this name contains the topic's id."""
 
 
 class AttachedHosts:
@@ -69,7 +69,7 @@ class AttachedHosts:
         write_marker(self._paths.attached, marker)
 
     def places(self) -> Mapping[str, Endpoint]:
-        """Return the addresses of the brokers; they are asked only once.
+        """Return the addresses of the brokers. The first call asks the brokers.
 
         Raises:
             ClusterError: A broker is not registered.
@@ -90,7 +90,7 @@ class AttachedHosts:
         """Start a broker with its command; return when `status` names the process.
 
         Raises:
-            ClusterError: Another program has started it, or the command fails or starts nothing.
+            ClusterError: Another program has started the broker, or the command does not start it.
         """
         if self._state(node)[0] is not GONE:
             raise ClusterError(
@@ -139,11 +139,11 @@ class AttachedHosts:
             return RUNNING
         try:
             state, pid = self._state(process.machine)
-        except CommandError:  # One failure may be the network's.
+        except CommandError:  # The network may have caused a single failure.
             state, pid = self._state(process.machine)
         return state if pid == process.pid else GONE
 
-    def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - nobody knows
+    def exit_of(self, node: str, process: ProcessId) -> int | None:  # noqa: ARG002 - it is unknown
         """Return None: the exit code is not known here."""
         return None
 
@@ -176,7 +176,7 @@ class AttachedHosts:
                 ) from refused
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Cut pairs of nodes off from each other, by the `cut` commands of both nodes.
+        """Cut pairs of nodes off from each other, with the `cut` commands of both nodes.
 
         Raises:
             ClusterError: A command fails, or a link would be cut in one direction only.
@@ -199,14 +199,14 @@ class AttachedHosts:
         self._on_both("join", pairs - others)
         self._cuts.pop(cut_id, None)
 
-    def dropped(self, cut_id: str) -> Mapping[Link, int]:  # noqa: ARG002 - nobody counts
+    def dropped(self, cut_id: str) -> Mapping[Link, int]:  # noqa: ARG002 - not counted
         """Return nothing: the commands count no packets."""
         return {}
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:  # noqa: ARG002 - the file's limit
-        """Return for each link whether its first node connects to its second, by `reach`.
+        """Return, for each link, whether `reach` on the first node connects to the second node.
 
-        Links whose first node lacks that command are left out.
+        Links are left out if the first node has no such command.
         """
         asked = [link for link in links if self._runner.has(node_id(link[0]), "reach")]
         found = all_of([partial(self._reaches, *link) for link in asked], "reach")
@@ -235,8 +235,8 @@ class AttachedHosts:
     def down(self) -> None:
         """Undo cuts, and delete topics and groups; the brokers continue to run. Idempotent.
 
-        The record of the run's traces is deleted only when all of that has succeeded, and every
-        broker runs and is registered. Otherwise a later heal reads the record and repairs the rest.
+        If all of that succeeds and every broker runs and is registered, the record of the run's
+        traces is deleted. Otherwise a later heal reads the record and repairs the rest.
 
         Raises:
             ClusterError: A cut could not be undone, or a topic or group could not be deleted.

@@ -44,10 +44,10 @@ class Mended:
 def mend_attached(path: Path, markers: Sequence[Marker]) -> Mended:
     """Undo what dead runs left on the cluster of a file.
 
-    Every pair of nodes is joined. Paused brokers are resumed, and dead brokers are started. Then
-    the topics and groups of these runs are deleted. If there are topics of other runs, which may be
-    in progress, no node is touched. Then only topics and groups are deleted, and other traces are
-    reported.
+    Every pair of nodes is reconnected. Paused brokers are resumed, and dead brokers are started.
+    Then the topics and groups of these runs are deleted. If there are topics of other runs, which
+    may be in progress, no node is changed. In this case only the dead runs' topics and groups are
+    deleted, and other traces are reported.
 
     Args:
         path: The cluster's file, as the user named it.
@@ -78,7 +78,7 @@ def mend_run(path: Path, paths: RunPaths) -> Healed:
 
     Args:
         path: The cluster's file, as the user named it.
-        paths: The run's paths. Its stage must have ended.
+        paths: The run's paths. The process that plays the run must have ended.
     """
     marker = read_marker(paths.attached)
     if marker is None:
@@ -102,7 +102,7 @@ class _Mending:
         self._runner = Runner(attached.file, attached.path)
 
     def join_all(self) -> None:
-        """Join all pairs of nodes; this has no effect on pairs that are not cut."""
+        """Reconnect all pairs of nodes; this has no effect on pairs that are not cut."""
         joined = False
         for node, other in self._pairs():
             try:
@@ -145,9 +145,9 @@ class _Mending:
         return True
 
     def look_for_others(self, known: set[str]) -> bool:
-        """Return whether the cluster is free of topics of runs in other stores.
+        """Return whether the cluster has no topics of runs in other stores.
 
-        Such runs may still be in progress.
+        Those runs may still be in progress.
         """
         try:
             said = self._topics()
@@ -182,7 +182,7 @@ class _Mending:
             raise
 
     def is_whole(self) -> bool:
-        """Return whether all brokers run, are registered and reachable, if commands exist."""
+        """Return whether all brokers run, are registered and reachable, as far as commands show."""
         pairs = [
             (node, other)
             for node in self._places

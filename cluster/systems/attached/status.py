@@ -15,10 +15,10 @@ NOBODY = 1
 
 
 def state_said(broker_id: int, said: Said) -> tuple[str | None, int]:
-    """Return a broker's state and its pid, or 0 if it has no process.
+    """Return a broker's state and pid; the pid is 0 if the broker has no process.
 
     Raises:
-        CommandError: The output is something else.
+        CommandError: The output has none of the expected forms.
     """
     words = said.out.split()
     if not words and (said.code == 0 or (said.code == NOBODY and not said.err)):

@@ -131,14 +131,14 @@ class AttachedSystem:
         if self.plan.faults is not None:
             changed["faults"] = [_of_run(fault, prefix) for fault in self.plan.faults]
         checked = plan_from(self.plan.model_dump(mode="json", exclude_none=True) | changed)
-        # A copy keeps the difference between the user's values and defaults.
+        # The copy still distinguishes the user's values from defaults.
         return self.plan.model_copy(update={key: getattr(checked, key) for key in changed})
 
     def prepare(self, say: Say) -> None:
         """Do nothing: the cluster already runs."""
 
     def declared(self) -> Declared:
-        """Return the possible observations, and the abilities without command or verification."""
+        """Return the possible observations, and the missing abilities, each with the reason."""
         told = self._asked()
         sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
         if self._lacks("status") is None:

@@ -1,4 +1,4 @@
-"""Read from a hunt's journals what each run reached first, and how much new behaviour that was."""
+"""Find the new behaviour of each run in a hunt's journals, and measure it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -119,7 +119,7 @@ class Hunter:
         return owed([*self.before, state], self._hunt)
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
-        """Return a journal line: the transitions that a run reached first, and broken promises."""
+        """Return a journal line with the run's new transitions and its broken promises."""
         before = [each.reached for each in state.planned if each.reached]
         line = reached_by(RunPaths(store / item.run_id), item.number, before=before)
         # A rerun is not part of the search.
@@ -210,7 +210,7 @@ class Hunter:
 
 
 def refuse_unplayable(suite: Suite) -> None:
-    """Raise an error for a hunt that can play no run here, or whose control system can play none.
+    """Raise an error if a hunt, or one of its control systems, can play no run here.
 
     Args:
         suite: A suite with `[hunt]`.

@@ -31,7 +31,7 @@ def part_of(journal: Path) -> NightState:
     for item in state.items.values():
         try:
             plan = plan_of(item.planned)
-        except PlanError:  # It cannot be played.
+        except PlanError:  # The plan cannot be played.
             continue
         if refusal := from_a_file(plan.named, f"the journal {journal}"):
             raise SuiteError(refusal)
@@ -56,7 +56,7 @@ def distinct(parts: Iterable[NightState]) -> list[NightState]:
 
 
 def identity(part: NightState) -> Identity:
-    """Return a part's identity with its begin, because two machines may use the same night id."""
+    """Return a part's identity. The start time is in it: two machines may use one night id."""
     return part.suite, part.night, part.begun_at
 
 

@@ -69,7 +69,7 @@ class Seat:
             kind: The request.
             body: The frame's body.
             limit_s: The timeout.
-            on_event: Handles frames that come before the reply; it may send requests, too.
+            on_event: A function that handles frames before the reply. It may send requests, too.
 
         Raises:
             AskedError: The client refused.
@@ -93,7 +93,7 @@ class Seat:
         self._bridge.write(frame(self._number, kind, body))
 
     def next(self, timeout_s: float) -> Told | None:
-        """Return the next frame; None if none comes in time.
+        """Return the next frame, or None after the timeout.
 
         Raises:
             BridgeError: The JVM has ended.
@@ -126,7 +126,7 @@ class Bridge:
     """A JVM with Kafka's clients.
 
     Args:
-        argv: The command line that starts it, made by `harness/java_client.py`.
+        argv: The command line that starts the JVM, from `harness/java_client.py`.
         quiet: Whether to drop the output of the JVM.
     """
 
@@ -150,7 +150,7 @@ class Bridge:
         Args:
             role: The kind of client.
             plans: Settings that the plan determines.
-            own: The user's settings; the client takes those that it knows.
+            own: The user's settings. The client uses those that it knows.
         """
         seat = self._seated()
         seat.tell(Ask.OPEN, bytes([role]) + settings(plans) + settings(own))

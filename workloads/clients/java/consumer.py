@@ -37,14 +37,14 @@ NOTHING = Polled(
 
 
 class JavaConsumer:
-    """Kafka's own consumer with manual assignment; implements `workloads.protocol.Reader`.
+    """Kafka's own consumer with manual assignment. It implements `workloads.protocol.Reader`.
 
     Args:
         bridge: The worker's JVM.
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
-        isolation: Whether it gets records of open and aborted transactions.
+        isolation: Whether the consumer gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class JavaConsumer:
         self._seat = bridge.open(Role.CONSUMER, settings.plans, settings.own)
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
-        """Start reading the given partitions; return the error, if there is one."""
+        """Start to read the given partitions. Return the error, or None."""
         offsets = {key: BEGINNING if at is None else at for key, at in starts.items()}
         try:
             self._seat.ask(Ask.ASSIGN, places(offsets))
@@ -106,12 +106,12 @@ def polled(
 
     Args:
         seat: The consumer's seat in the JVM.
-        limit: The most records.
+        limit: The maximum number of records.
         timeout_s: How long to wait for the first record.
         headers: Whether the message format has headers.
-        keys: The number of keys in the plan; 0: none.
+        keys: The number of keys in the plan. 0 for no keys.
         isolation: The consumer's isolation level.
-        on_event: Handles partitions that the group assigns or revokes meanwhile.
+        on_event: A function that handles partitions which the group assigns or revokes meanwhile.
     """
     body = integer(limit) + limited(timeout_s)
     try:

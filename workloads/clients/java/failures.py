@@ -21,7 +21,7 @@ DEFINITE: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""The reasons why errors in a delivery report are definite, by exception class."""
+"""For each exception class in a delivery report, why the error is definite."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
     {
@@ -33,7 +33,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
         " may have been appended without an answer",
     }
 )
-"""The reasons why errors are definite if there are no retries, by exception class."""
+"""For each exception class, why the error is definite if the client does not retry."""
 
 NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
     {
@@ -48,7 +48,7 @@ NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
         " report would have another message",
     }
 )
-"""The reasons why errors that `send` itself raises are definite, by exception class."""
+"""For each exception class that `send` itself raises, why the error is definite."""
 
 
 def send_outcome(fault: Fault, *, retries: int | None) -> Outcome:
@@ -59,7 +59,8 @@ def send_outcome(fault: Fault, *, retries: int | None) -> Outcome:
 
     Args:
         fault: The failure.
-        retries: The plan's number of retries; None: the client's default, practically unlimited.
+        retries: The plan's number of retries. None for the client's default, which is practically
+            unlimited.
     """
     name = fault.error.partition(":")[0]
     if fault.how == THROWN:

@@ -1,6 +1,6 @@
 """The frames between a worker and its JVM. Pure.
 
-    length (4 bytes, of what follows) | seat (4) | kind (1) | body
+    length of the rest (4 bytes) | seat (4) | kind (1) | body
 
 A seat is one Kafka client with its own thread. Numbers are big-endian. A text is encoded as its
 length (-1: no text) and its UTF-8 bytes. Values of many records are columns, which numpy reads
@@ -135,8 +135,8 @@ class Polled:
     Attributes:
         spans: Runs of records of the same partition, each with its number of records.
         offsets, leader_epochs: An epoch is -1 if the broker sent none.
-        stamps_ms: The producer's timestamps; -1 for other kinds.
-        payloads, keys: None for a record without one.
+        stamps_ms: The producer's timestamps. -1 for other kinds of timestamps.
+        payloads, keys: None for a record without a payload or key.
         marks: Markers of headers, as in `results.record.headers.mark`.
     """
 
@@ -190,7 +190,7 @@ def settings(values: Settings) -> bytes:
 
 
 def places(offsets: Mapping[Key, int]) -> bytes:
-    """Encode partitions with an offset each."""
+    """Encode partitions, each with an offset."""
     rows = (
         text(topic) + struct.pack(">iq", partition, offset)
         for (topic, partition), offset in offsets.items()
@@ -298,8 +298,8 @@ class Membership:
 
     Attributes:
         group: The consumer's group.
-        generation: The group's generation, or the member's epoch; -1: not a member.
-        member: The member's id; empty: not a member.
+        generation: The group's generation, or the member's epoch. -1 if it is not a member.
+        member: The member's id. Empty if it is not a member.
     """
 
     group: str

@@ -31,18 +31,18 @@ _COMMIT_S = 10.0
 
 
 class JavaMember:
-    """A consumer that subscribes; implements `workloads.member.GroupClient`.
+    """A consumer that subscribes. It implements `workloads.member.GroupClient`.
 
     The client reports a rebalance inside a poll. The JVM then waits for the listener, and executes
     the listener's requests meanwhile.
 
     Args:
         bridge: The worker's JVM.
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         group: The group's id.
-        isolation: Whether it gets records of open and aborted transactions.
+        isolation: Whether the consumer gets records of open and aborted transactions.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class JavaMember:
         self._ask(Ask.SUBSCRIBE, texts(topics))
 
     def poll(self, limit: int, timeout_s: float) -> Batch:
-        """Report rebalances to the listener.
+        """Return the fetched records, and report rebalances to the listener.
 
-        Return the fetched records, waiting up to a timeout.
+        The poll waits up to the timeout for records.
         """
         return polled(
             self._seat,
@@ -88,7 +88,7 @@ class JavaMember:
         )
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start reading assigned partitions. None as start: the offset that the client looks up."""
+        """Start to read assigned partitions. If a start is None, the client looks it up."""
         offsets = {key: STORED if at is None else at for key, at in starts.items()}
         self._ask(Ask.SEEK, places(offsets))
 
@@ -135,7 +135,7 @@ class JavaMember:
         self._seat.close()
 
     def abandon(self) -> None:
-        """End without leaving. The group notices this by the session timeout."""
+        """End without leaving the group. The group notices this at the session timeout."""
         self._seat.close(Ending.VANISH)
 
     def _ask(self, kind: Ask, body: bytes) -> Told:

@@ -31,11 +31,11 @@ _Done = Callable[[SendResult], None]
 
 
 class JavaProducer:
-    """Kafka's own producer; implements `workloads.protocol.Sender`.
+    """Kafka's own producer. It implements `workloads.protocol.Sender`.
 
     Args:
         bridge: The worker's JVM.
-        plan: Decides acks, idempotence, retries, linger, compression and payloads.
+        plan: The plan, which decides acks, idempotence, retries, linger, compression and payloads.
         bootstrap: The addresses `host:port,...`.
         worker: The worker's number.
     """
@@ -73,7 +73,7 @@ class JavaProducer:
         return sum(length for length, _ in self._flights.values())
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Ask for the topic's metadata.
+        """Request the topic's metadata.
 
         Raises:
             UnreachableError: No broker answered in time, or the topic does not exist.

@@ -27,18 +27,18 @@ OWNED_TOO: Mapping[str, str] = {
 }
 """Java settings that librdkafka lacks and that a user may not override.
 
-Each has the plan key or rule that determines it.
+The value names the plan key or rule that determines the setting.
 """
 _REQUEST_MS = 10_000
-"""A request timeout so short that a request to a paused broker is retried at another broker before
-the delivery timeout."""
+"""The request timeout. It is short, so that a request to a paused broker is retried at another
+broker before the delivery timeout."""
 _BUFFER_BYTES = 64 << 20
 _BLOCK_MS = 2000
-"""How long `send` may wait for buffer space. Later sends must wait for the same time."""
+"""How long `send` may wait for buffer space. Meanwhile, later sends have to wait."""
 _CONNECTION = {
     "reconnect.backoff.ms": "100",
     "reconnect.backoff.max.ms": "1000",
-    # A paused leader cannot report that it no longer leads, so other brokers are asked.
+    # A paused leader cannot report that it no longer leads, so the client asks other brokers.
     "metadata.max.age.ms": "2000",
     # Telemetry would push metrics to brokers that did not ask for them.
     "enable.metrics.push": "false",
@@ -56,7 +56,7 @@ _ASSIGNORS = {
     "roundrobin": f"{_PACKAGE}.RoundRobinAssignor",
     "cooperative-sticky": f"{_PACKAGE}.CooperativeStickyAssignor",
 }
-"""The assignors of members, by librdkafka's names."""
+"""For each assignor name of librdkafka, the class in Kafka's client."""
 _GROUPS_OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms")
 """With KIP-848 groups the broker decides these settings. A client then refuses them."""
 
@@ -67,7 +67,7 @@ class Settings:
 
     Attributes:
         plans: Settings that the plan decides.
-        own: The user's settings; a client takes those that its kind knows.
+        own: The user's settings. A client uses those that its kind knows.
     """
 
     plans: Mapping[str, str]
@@ -75,7 +75,7 @@ class Settings:
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer; `worker` chooses a mixed compression."""
+    """Return the settings of a worker's producer. `worker` chooses among mixed compressions."""
     mixed = COMPRESSIONS[worker % len(COMPRESSIONS)]
     delivery_ms, linger_ms = round(plan.delivery_timeout_s * 1000), round(plan.linger_ms)
     settings = {
@@ -99,7 +99,7 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    A delivery must end before its transaction, and a request well before.
+    A delivery must time out before its transaction, and a request well before the delivery.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
@@ -158,7 +158,7 @@ def member_settings(
     """Return the settings of a group member's consumer."""
     way = way_of(group, plan, plan.client)
     of_way = {name: _ASSIGNORS.get(value, value) for name, value in way.settings.items()}
-    if way.protocol == CONSUMER:  # The assignors are the brokers', with the brokers' own names.
+    if way.protocol == CONSUMER:  # The brokers' assignors have their own names.
         of_way = way.settings
     reader = consumer_settings(plan, bootstrap=bootstrap, client_id=client_id, isolation=isolation)
     settings = {
@@ -167,8 +167,8 @@ def member_settings(
         "group.id": group,
         # Without a committed offset, a group begins at the beginning.
         "auto.offset.reset": "earliest",
-        # The shortest that brokers accept by default, so that a crashed member is missed within the
-        # run.
+        # The shortest timeout that brokers accept by default. So the group notices a crashed member
+        # within the run.
         "session.timeout.ms": "6000",
         "heartbeat.interval.ms": "1000",
         "max.poll.interval.ms": "10000",
@@ -197,10 +197,10 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
 
 
 def refuse_java_settings(plan: Plan) -> None:
-    """Raise if the plan has settings that the Java clients lack, as far as known without a JVM.
+    """Reject settings in the plan that the Java clients lack, as far as known without a JVM.
 
     Raises:
-        PlanError: One sentence with the key.
+        PlanError: There is such a setting. The message is one sentence with its key.
     """
     if plan.clients is not None:
         raise PlanError(
@@ -221,7 +221,7 @@ def refuse_java_settings(plan: Plan) -> None:
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
-    """Return valid timeouts: request timeout plus linger must fit into the delivery timeout."""
+    """Return valid timeouts: request timeout plus linger may not exceed the delivery timeout."""
     return {
         "delivery.timeout.ms": str(delivery_ms),
         "request.timeout.ms": str(max(1, min(request_ms, delivery_ms - linger_ms))),

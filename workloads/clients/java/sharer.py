@@ -24,17 +24,17 @@ from workloads.member import GroupError
 from workloads.protocol import Batch
 
 _COMMIT_S = 10.0
-"""How many seconds to wait for the answer to acknowledgements: as long as a request may take."""
+"""Seconds to wait for the response to acknowledgements: as long as a request may take."""
 _TYPES = {ShareAct.ACCEPT: 1, ShareAct.RELEASE: 2, ShareAct.REJECT: 3}
 """The numbers of the acknowledgement types in the protocol."""
 
 
 class JavaSharer:
-    """A share consumer; implements `workloads.sharer.ShareClient`.
+    """A share consumer. It implements `workloads.sharer.ShareClient`.
 
     Args:
         bridge: The worker's JVM.
-        plan: Decides the client's settings.
+        plan: The plan, which decides the client's settings.
         bootstrap: The addresses `host:port,...`.
         client_id: The logical process's name, which brokers log.
         group: The group's id.
@@ -59,7 +59,7 @@ class JavaSharer:
             raise GroupError(str(refused)) from refused
 
     def poll(self, timeout_s: float) -> Batch:
-        """Return acquired records with delivery counts, waiting up to a timeout."""
+        """Return acquired records with delivery counts. Wait for records up to a timeout."""
         try:
             told = self._seat.ask(Ask.POLL, integer(0) + limited(timeout_s))
         except AskedError as refused:

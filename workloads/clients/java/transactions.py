@@ -4,8 +4,8 @@ The rules are those of `workloads/clients/transactions.py` for librdkafka. All s
 before the commit is sent. An earlier failure leads to an abort. A producer in an unknown state is
 dropped, and the next one fences it.
 
-Kafka's own client would end its transaction cleanly when it is closed. Here it is closed without
-waiting. The transaction stays open for the next producer with the same id.
+If Kafka's own client is closed normally, it first ends its transaction. Here the client is closed
+without waiting, so the transaction stays open for the next producer with the same id.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 _GRACE_S = 2.0
 """Additional seconds for a call beyond its own timeout."""
 _TRIES, _TIMED_OUT = 3, "TimeoutException:"
-"""How often a client that continues after timeouts calls a coordinator, and the prefix of the
-errors after which it calls again."""
+"""The number of attempts of a coordinator call if the client continues after timeouts, and the
+prefix of the errors after which the client retries."""
 _NUMBER_BITS = 20
 """The number of bits for the micro-operation's number in a frame's number.
 
@@ -52,7 +52,7 @@ class JavaTransactor:
 
     Args:
         bridge: The worker's JVM.
-        plan: Decides the transaction timeout, linger, compression and payloads.
+        plan: The plan, which decides the transaction timeout, linger, compression and payloads.
         bootstrap: The addresses `host:port,...`.
         thread: The thread's number, below the plan's concurrency.
     """
@@ -128,7 +128,7 @@ class JavaTransactor:
         return seat
 
     def _ask(self, seat: Seat, kind: Ask, body: bytes = b"") -> None:
-        """Make a call that waits for a coordinator; drop the producer if it does not answer.
+        """Make a call that waits for a coordinator. If the call does not return, drop the producer.
 
         Raises:
             AskedError: The client refused, or its own timeout was over.
@@ -179,7 +179,7 @@ class JavaTransactor:
             course.delivered(number + index, delivery)
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort; if the result is unknown, drop the producer, so that the next one fences it.
+        """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
 
         A producer with unanswered sends is also dropped, unless the plan lets it continue. Such
         sends may still be written after the abort.
