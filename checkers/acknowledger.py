@@ -174,8 +174,8 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record that its log lost without a trace.
 
-    It may if this candidate alone is known to have led during the whole send, and if another record
-    of its epoch is at the offset, or another broker was also reported as that epoch's leader.
+    This candidate alone must be known to have led during the whole send. Also, another record of
+    its epoch is at the offset, or another broker was reported as that epoch's leader, too.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False

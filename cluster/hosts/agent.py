@@ -79,9 +79,9 @@ class Series:
     """A series of numbered datagrams that this machine sends, and the answers to them.
 
     Args:
-        order: The request: `series` (the name), `address` and `port` of the receiver, `count`,
-            `size` in bytes, `interval_s` (the average gap), `burst` (how many datagrams to send at
-            once) and `flows` (the number of sockets, which are used in turn).
+        order: The request: `series` (the name), `address` and `port` of the receiver, `count`, and
+            `size` in bytes. `interval_s` is the average gap, and `burst` is how many datagrams to
+            send at once. `flows` is the number of sockets, which are used in turn.
     """
 
     def __init__(self, order: Message) -> None:
