@@ -410,7 +410,7 @@ def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
 
 
 def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
-    """Yield a clause for each other replica that had the record: why it was not elected."""
+    """Yield, for every other replica that had the record, a clause on why it was not elected."""
     if then.rivals:
         return
     isr = isr_before(group, then.epoch)

@@ -1,7 +1,7 @@
 """Texts that explain why one anomaly causes others; several checks use them.
 
-`Words.explains` of a check lists the symptoms of its anomaly: other anomalies with the same cause.
-Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly is enough
+For each check, `Words.explains` lists symptoms: other anomalies with the same cause as the check's
+anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly is enough
 to cause it.
 
 Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a

@@ -172,7 +172,7 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
 
 
 def _known_ns(group: Group, read: Uncommitted) -> int:
-    """Return the time at which a record was first known to be written.
+    """Return the earliest time by which a record is known to have been written.
 
     This is its acknowledgement or the end of the poll, whichever is earlier. Clients fetch records
     before their polls return them.

@@ -215,8 +215,8 @@ def refuse_what_does_not_tune(plan: Plan) -> None:
     if told:
         of_clients = told[0].startswith("client.")
         raise PlanError(
-            f"the plan's {told[0]} cannot be set: another user may have written a plan, so a plan"
-            " may only have tuning settings (results/record/tuning.py lists them). It may not"
+            f"the plan's {told[0]} cannot be set: a plan can come from another user, so only tuning"
+            " settings are allowed (results/record/tuning.py lists them). A plan cannot"
             " load code, name a file or an address, or contain a secret. Remove the"
             f" setting{_CLIENTS * of_clients}"
         )

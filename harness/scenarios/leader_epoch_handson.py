@@ -114,8 +114,8 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2"),
-        moral="The file is a short history of leadership. It shows to which offset each leader's"
-        " records reach. With it, a replica that was away finds out which part of its log is still"
+        moral="The file is a short history of leadership. It has the offset at which each leader's"
+        " records begin. With it, a replica that was away finds out which part of its log is still"
         " valid.",
     )
 
