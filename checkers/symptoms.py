@@ -1,8 +1,8 @@
 """Texts that explain why one anomaly causes others; several checks use them.
 
 For each check, `Words.explains` lists symptoms: other anomalies with the same cause as the check's
-anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly is enough
-to cause it.
+anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly
+is enough to cause it.
 
 Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a
 known one. There are four examples: a value that is in the log twice, an answer with a wrong offset,

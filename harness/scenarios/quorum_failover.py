@@ -93,7 +93,8 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
         Step(
             "n101 is cut off from all other nodes. n102 leads again, in epoch 4.",
             (Cut("alone", alone), *_elected(SECOND, THIRD, epoch=4), Produce()),
-            why="A leader that hears nothing from a majority for some time resigns by itself (check-quorum).",
+            why="A leader that hears nothing from a majority for some time resigns by itself"
+            " (check-quorum).",
             lines=_LINES,
         ),
         Step(

@@ -238,7 +238,7 @@ class Suite(Table):
     def _consistent(self) -> "Suite":
         if self.hunt and (self.axes or self.entries or self.exclude or self.weights):
             raise ValueError(
-                "hunt: a hunt chooses its runs at random; remove axes (and entries, exclude, weights)"
+                "hunt: a hunt chooses its runs at random; remove axes, entries, weights and exclude"
             )
         for name in self.axes.configurations if self.axes else ():
             if name != DEFAULT and name not in self.configurations:
