@@ -131,7 +131,7 @@ def test_of_the_second():
         (("-n0", "."), 1),
         (("-n0", ".", "--everything"), 2),
         (("-n0", "test_sample.py::test_of_the_second"), 1),
-        (("-n2", "test_sample.py"), 2),
+        pytest.param(("-n2", "test_sample.py"), 2, marks=pytest.mark.night),
     ],
 )
 def test_the_second_tier_is_for_who_asks_for_everything_or_names_a_test(

@@ -95,8 +95,8 @@ def some_of_each_row() -> list[Change]:
     return list({each.name: each for each in (*rows.values(), *turns)}.values())
 
 
+@pytest.mark.night
 @pytest.mark.spark
-@pytest.mark.everything
 @pytest.mark.timeout(1800)  # A busy machine takes ten times as long.
 def test_changes_of_each_row_come_out_as_they_must_by_both_engines(tmp_path: Path) -> None:
     """In one job of Spark; a verdict is the same bytes but for the engine's name."""

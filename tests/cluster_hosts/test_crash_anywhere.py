@@ -27,7 +27,10 @@ def test_of_processes_nothing_is_left(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.namespaces
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(
+    "number",
+    [0, pytest.param(1, marks=pytest.mark.night), pytest.param(2, marks=pytest.mark.night)],
+)
 def test_of_namespaces_nothing_is_left(number: int, tmp_path: Path) -> None:
     rng = Random(f"{SEED}/namespace/{number}")
     plan = Plan(hosts="namespace", disk_mb=64 if number % 2 else None)
@@ -77,7 +80,7 @@ def test_of_file_systems_below_the_data_nothing_is_left(part: str, tmp_path: Pat
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("part", ["session", "frozen"])
+@pytest.mark.parametrize("part", ["session", pytest.param("frozen", marks=pytest.mark.night)])
 def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> None:
     plan = Plan(hosts="docker", image=java)
     # While hosts are made or taken down there may be nothing to remove.
@@ -89,7 +92,12 @@ def test_of_containers_nothing_is_left(part: str, java: str, tmp_path: Path) -> 
 
 @pytest.mark.ssh
 @pytest.mark.parametrize(
-    ("part", "fault"), [("session", "cut"), ("session", "block"), ("warden", "cut")]
+    ("part", "fault"),
+    [
+        pytest.param("session", "cut", marks=pytest.mark.night),
+        ("session", "block"),
+        ("warden", "cut"),
+    ],
 )
 def test_of_ssh_hosts_nothing_is_left(part: str, fault: str, lab: Lab, tmp_path: Path) -> None:
     plan = Plan(hosts=f"ssh:{lab.hosts_file()}")

@@ -284,7 +284,10 @@ def complaints(browser: Reader, page: Path, *, width: int, dark: bool) -> list[o
 
 
 @pytest.mark.everything
-@pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (NARROW, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [pytest.param(WIDE, False, marks=pytest.mark.night), (NARROW, True)],
+)
 @pytest.mark.parametrize("page", LOOKED_AT)
 def test_everybody_can_read_a_page(
     site: Path, browser: Reader, page: str, width: int, *, dark: bool

@@ -43,14 +43,14 @@ def broker_of(run: RunPaths, node: str) -> ProcessId:
     return process
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.timeout(RUN_LIMIT_S + 20)
 @pytest.mark.parametrize(
     ("hit", "valid", "how"),
     [
         (signal.SIGSEGV, "invalid", "was ended by SIGSEGV"),
-        pytest.param(signal.SIGKILL, "unknown", "was ended by SIGKILL", marks=pytest.mark.night),
-        pytest.param(signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)", marks=pytest.mark.night),
+        (signal.SIGKILL, "unknown", "was ended by SIGKILL"),
+        (signal.SIGSTOP, "unknown", "was stopped (SIGSTOP)"),
     ],
 )
 def test_who_ended_a_broker_decides_the_verdict(

@@ -50,6 +50,7 @@ def _of_root(device: int | None, name: str) -> object:
     return pytest.param(device, id=name, marks=[needs("root"), pytest.mark.night])
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(
     "device",
     [

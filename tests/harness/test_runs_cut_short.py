@@ -136,6 +136,7 @@ def test_kill_9_leaves_a_record_to_check_and_nothing_that_heal_does_not_remove(
     assert verdict["checked"]["malformed-history"]["rows"] > 0
 
 
+@pytest.mark.night
 def test_ctrl_c_is_heard_at_once_heals_and_writes_a_verdict_of_what_there_is(
     tmp_path: Path,
 ) -> None:

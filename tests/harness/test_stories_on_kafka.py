@@ -47,9 +47,8 @@ def test_the_hands_on_file_by_file(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "system", ["kafka:2.8.2", pytest.param("kafka:4.3.1", marks=pytest.mark.night)]
-)
+@pytest.mark.night
+@pytest.mark.parametrize("system", ["kafka:2.8.2", "kafka:4.3.1"])
 def test_a_late_request_hangs_a_transaction_where_nobody_verifies_it(
     system: str, tmp_path: Path
 ) -> None:

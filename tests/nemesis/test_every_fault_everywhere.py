@@ -71,6 +71,7 @@ def played(room: str, kind: str) -> "ParameterSet":
     at_night |= kind in ON_DISKS and (room != NAMESPACE or kind not in DISKS_BY_DAY.values())
     # The same shaper holds packets in all rooms, and it takes long.
     at_night |= room != NAMESPACE and KINDS[kind].family in {"stall", "stall-clients"}
+    at_night |= room == SSH and KINDS[kind].family != "partition"
     marks += [pytest.mark.night] if at_night else []
     return pytest.param(room, kind, id=f"{kind}-{room}", marks=marks)
 

@@ -136,6 +136,7 @@ def paths_of(site: Site) -> list[str]:
 PAGES = [f"/run/{run}/{name}" for run in (EVIL, HUGE) for name in ("report.html", "timeline.html")]
 
 
+@pytest.mark.night
 def test_every_page_is_small_and_holds_nothing_that_anybody_obeys(site: Site) -> None:
     for path in (*paths_of(site), *PAGES):
         page = site.page(path)

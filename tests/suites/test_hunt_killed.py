@@ -63,7 +63,7 @@ reference = "reference:combined"
 """
 CONTROL = "reference:combined"
 MAIN_S = 8
-pytestmark = [pytest.mark.everything, pytest.mark.timeout(10 * LIMIT_S)]
+pytestmark = [pytest.mark.night, pytest.mark.timeout(10 * LIMIT_S)]
 
 
 def begun(hunt: Path, store: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -101,8 +101,8 @@ def lasts_until(leader: "subprocess.Popen[bytes]", store: Path, moment: Random) 
     ("hosts", "kills", "drawn", "repeats"),
     [
         ("simulated", 1, 1, 0),
-        pytest.param("simulated", 10, 8, 3, marks=pytest.mark.night),
-        pytest.param("process", 10, 4, 2, marks=pytest.mark.night),
+        ("simulated", 10, 8, 3),
+        ("process", 10, 4, 2),
     ],
 )
 def test_a_killed_hunt_loses_nothing_and_judges_nothing_twice(

@@ -454,7 +454,7 @@ def suite_on_no_hosts(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_entries_that_cannot_be_played_are_unknown_with_the_reason(
     tmp_path: Path, nowhere: Path
 ) -> None:

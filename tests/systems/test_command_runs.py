@@ -66,7 +66,7 @@ def played(folder: Path, kfake: Path, *words: str, plan: str) -> Mapping[str, li
     return {fault["kind"]: sorted(fault["targets"]) for fault in faults}
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.namespaces
 def test_of_one_process_all_brokers_are_cut_off(tmp_path: Path, kfake: Path) -> None:
     hit = played(tmp_path, kfake, "--hosts", "namespace", plan=PLAN + CLIENT_CUT)

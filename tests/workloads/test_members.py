@@ -153,7 +153,7 @@ def reference_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealLab]
     params=[
         "simulated",
         pytest.param("reference", marks=pytest.mark.everything),
-        pytest.param("kafka", marks=[pytest.mark.everything, pytest.mark.kafka]),
+        pytest.param("kafka", marks=[pytest.mark.night, pytest.mark.kafka]),
     ]
 )
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:

@@ -486,10 +486,10 @@ def test_settling_nothing_has_no_error() -> None:
     assert Settled(acts=[], errors=[], asked_ns=0, told_ns=0).error is None
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kind", [None, pytest.param("java:4.3.1", marks=pytest.mark.night)])
+@pytest.mark.parametrize("kind", [None, "java:4.3.1"])
 def test_a_share_group_of_real_brokers_is_done_with_each_record(
     one_broker: KafkaCluster, run_paths: RunPaths, kind: str | None
 ) -> None:
