@@ -50,6 +50,7 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
     _print_sends(sends, names, console)
     _print_reads(polls, names, console)
     _print_copies(tables, value, console)
+    _print_truncations(tables, sends, console)
 
 
 def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int | None]:
@@ -175,6 +176,25 @@ def _print_copies(tables: RunTables, value: int, console: Console) -> None:
     ]
     print_table(console, ("copy", "node", "partition", "offset", "leader epoch"), rows)
     _more(kept.num_rows, console)
+
+
+def _print_truncations(tables: RunTables, sends: pa.Table, console: Console) -> None:
+    """Print which replicas truncated the offset of a value, and why."""
+    rows = []
+    for send in sends.filter(pc.field("offset") >= 0).slice(0, MAX_ROWS).to_pylist():
+        here = (pc.field("topic") == send["topic"]) & (pc.field("partition") == send["partition"])
+        ends_before = pc.field("to_offset") <= send["offset"]
+        cut = (pc.field("from_offset") <= send["offset"]) & pc.if_else(
+            pc.field("to_offset").is_null(), True, ~ends_before
+        )
+        rows += [
+            (row["node"], _place(row), str(row["from_offset"]), row["reason"] or "")
+            for row in tables.record("truncations", filters=here & cut).to_pylist()
+        ]
+    if rows:
+        say(console, "replicas that at some time truncated their log at this offset or before it:")
+        print_table(console, ("node", "partition", "from offset", "why"), rows[:MAX_ROWS])
+        _more(len(rows), console)
 
 
 def _place(row: dict[str, object]) -> str:

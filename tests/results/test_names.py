@@ -209,6 +209,9 @@ def test_show_takes_a_value_by_its_name_and_by_its_number() -> None:
     lost = shown(LOSS, "log-0-0:v131198")
     assert "no client read it" in lost
     assert "no replica's log has it" in lost
+    cut = lost.partition("replicas that at some time truncated their log")[2]
+    assert "n2    log-0-0    263          follower of broker 3: epoch 0 ends at offset" in cut
+    assert "truncated" not in shown(LOSS, "log-0-0:v1")
 
 
 def test_show_takes_a_value_without_its_partition_where_one_has_it() -> None:
