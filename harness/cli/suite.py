@@ -23,7 +23,7 @@ from harness.next_steps import after_night, print_next
 from harness.progress import redraws
 from harness.suites.conductor import Change
 from harness.suites.expansion import suite_named
-from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Unplayed
+from harness.suites.journal import CutShort, Judged, LeftOut, Line, Reached, Started, Unplayed
 from harness.suites.leading import Lead, Resumption, opened
 from harness.suites.night import NightState
 from harness.suites.nights import NightFolder, is_led, nights_of
@@ -216,7 +216,10 @@ def _teller(console: Console) -> Change:
             told(state, line)
 
     def told(state: NightState, line: Line) -> None:
-        if isinstance(line, Judged | Unplayed):
+        if isinstance(line, Started) and redraws(console):
+            begun = f"started {inert(state.items[line.item].entry)}: {line.run_id}"
+            console.print(begun, style="dim", markup=False, soft_wrap=True)
+        elif isinstance(line, Judged | Unplayed):
             console.print(verdict_line(state.items[line.item]), soft_wrap=True)
         elif isinstance(line, CutShort):
             for sentence in line.left:
