@@ -124,7 +124,7 @@ class Played:
 
 
 def pages() -> Mapping[str, Sequence[Path]]:
-    """Return the pages of each reader: README, tutorial lessons, and the lesson on nights."""
+    """Return the pages of each reader: README, lessons in their order, and the lesson on nights."""
     lessons = (ROOT / "docs" / "tutorial").glob("*.md")
     *first, night = sorted(lessons, key=lambda page: page.read_text("utf-8"))
     return {"readme": [ROOT / "README.md"], "tutorial": first, "night": [night]}

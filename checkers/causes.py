@@ -451,7 +451,7 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Yield a note if the acknowledging leader truncated the record only in a later epoch."""
+    """Yield a note if the acknowledging leader truncated the record only after `then`'s epoch."""
     node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
     if not sure or had(group, record, node) or cut_at(group, record, node) is None:

@@ -23,7 +23,7 @@ FOUND_LATE_NS = 5_000_000_000
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""The first part of the names of rolling faults. They end their targets one after another."""
+"""The first part of rolling faults' names. They end their targets in turn, never two at once."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
 """Resources that a fault can take from a broker. The measured effect has one of these kinds."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}

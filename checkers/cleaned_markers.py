@@ -97,7 +97,7 @@ def _is_whole(group: Group, log: ReplicaLog) -> bool:
 
 
 def _opened(group: Group, leader: Leader, log: ReplicaLog, offset: int) -> _Open | None:
-    """Return the transaction that begins at an offset; None if no cleaner removed its marker."""
+    """Return the transaction from an offset on; None if no cleaner can have removed its marker."""
     at = int(np.searchsorted(log.offsets, offset))  # A cleaner may have taken its first records.
     if at == len(log.offsets) or not _is_open(log, int(log.offsets[at])):
         return None

@@ -228,7 +228,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
 
 
 def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return, for each partition, the disk losses that may have removed an earlier commit."""
+    """Return, for each partition, the disk losses that may have removed a commit of `known_ns`."""
     taken: dict[int, list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before

@@ -1,9 +1,9 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
-Definition: within `[budgets] isr_s` after the last heal, no reported ISR had all members that the
-plan asks for. The last report in the highest leader epoch counts. The source is ZooKeeper if it
-keeps the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any
-broker's metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
+Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
+of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper if it keeps
+the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any broker's
+metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
@@ -67,7 +67,7 @@ class Shrunk:
     Attributes:
         full_ns: The time at which the ISR was full again; -1 if it never was.
         seen_ns: The time of the last report within the limit.
-        since_ns: The time from which on all reports had the same ISR as that report.
+        since_ns: The time from which on all reports up to that report had its ISR.
         looked_ns: The time of the last report of any ISR.
         isr: The broker ids in the last report within the limit.
         by: The broker that gave that report and the report of the full ISR. Empty if it was not the

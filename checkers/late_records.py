@@ -2,9 +2,9 @@
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. A sign of this is the producer's last marker before the record. The
-marker has the record's producer epoch, but ends no other record. So the producer has no record
-between this marker and its previous marker.
+the producer's next transaction. A sign of this is a marker of the producer with no other record of
+the producer between marker and record. The marker has the record's producer epoch, but ends no
+other record. So the producer has no record between this marker and its previous marker.
 
 This sign is no proof, because the marker may have ended an earlier transaction that wrote nothing.
 There is a proof in two cases:

@@ -73,7 +73,7 @@ class Next(Leader):
 
 
 def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
-    """Return the first leader that may have lacked a record, after the last leader that served it.
+    """Return the first later leader that may have lacked a record, after all that served it.
 
     Args:
         group: The partition.

@@ -100,7 +100,7 @@ class Cut:
         during = self._network.probe([*self.links, *self._kept])
         open_still = any(during[link] for link in self.links)
         self._first_drops = self._network.dropped(self._cut_id)
-        # If another fault cuts the opposite direction, this direction proves nothing.
+        # If another fault cuts or stalls the opposite direction, the silence there proves nothing.
         silent = self._network.silent_links()
         expected = {link for link in self._kept if self._before[link]} - silent
         if open_still or not all(during[link] for link in expected):

@@ -73,7 +73,7 @@ class RollingKillEffect:
 
 
 class RollingKill:
-    """A fault that kills brokers in turn, each before the previous one has recovered.
+    """A fault that kills brokers in turn, and does not wait until the previous one has recovered.
 
     Args:
         aim: The fault's id and targets. Up to three targets are killed, in random order.

@@ -343,7 +343,7 @@ def look_good(hosts: CanShape, links: Collection[Link]) -> bool:
 
 
 def _soon(hosts: CanShape, links: Collection[Link]) -> Mapping[Link, Measured]:
-    """Run one test, and return its measurement. It ends when all datagrams are back, or soon."""
+    """Run one test until all datagrams are back or `SOON_S` is over; return its measurement."""
     volley, began_s = _volley(hosts, links), stopwatch_s()
     while not all(map(_is_back, (seen := volley.look()).values())):
         if stopwatch_s() > began_s + SOON_S:

@@ -128,7 +128,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return whether no user except the caller and root can write a file; links are followed."""
+    """Return whether only the caller or root owns and can write a file; links are followed."""
     try:
         return _is_own(path.stat(), path)
     except OSError:
@@ -214,7 +214,7 @@ def others_of(folder: Path) -> str:
 
 
 def is_closed(path: Path) -> bool:
-    """Return whether no user except the caller and root can write a path; links are followed.
+    """Return whether only the caller and root own and can write a path; links are followed.
 
     Raises:
         FileNotFoundError: The path does not exist.

@@ -49,8 +49,8 @@ class ReplicaState:
         replica: The replica.
         log_start_offset: The first valid offset. A segment may still contain earlier records.
         log_end_offset: The offset after the last complete batch.
-        high_watermark: The checkpointed value. It may be 5 s old, unless the broker stopped by
-            itself.
+        high_watermark: The checkpointed value. It may be up to 5 s old, unless the broker stopped
+            by itself.
         epochs: The leader epochs of the log.
     """
 

@@ -15,7 +15,7 @@ from results.record.reading import read_lines
 from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
-"""Environment variable of all processes that a run starts: the path of the run's ledger."""
+"""Environment variable of all processes that a run starts on its hosts: the path of its ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -244,7 +244,7 @@ class ZooKeeperAdmin:
     def _order(
         self, path: str, partition: Mapping[str, object], is_taken: Callable[[], bool]
     ) -> None:
-        """Write a request for the controller; withdraw it if the controller does not accept it."""
+        """Write a request and wait until the controller accepts it; withdraw it after a timeout."""
         data = json.dumps({"version": 1, "partitions": [partition]}).encode()
         try:
             wait_until(
@@ -266,7 +266,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Send a request to the controller's broker; retry while no broker accepts it."""
+        """Send a request to the controller's broker; retry while there is none or it changes."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:

@@ -219,7 +219,7 @@ class CanSlowDisk(Protocol):
     """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Delay each flush on a node's disk by `flush_s` seconds, or by no less than half of that.
+        """Delay each flush on a node's disk by at most `flush_s` seconds and at least half of that.
 
         On real disks, each read and write takes as long, too.
         """

@@ -136,8 +136,8 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
                 *epochs(plan, rule, B, are=((0, 0), (_of_b(plan), 1))),
                 AskEpochEnd(node=B, epoch=_of_a(plan)),
             ),
-            why=f"A's last epoch is {_of_a(plan)}. Here the story asked B, as A would do: where"
-            " does this epoch end in your log?",
+            why=f"A's last epoch is {_of_a(plan)}. Here the story asked B, as A would do, at which"
+            " offset this epoch ends in B's log.",
         ),
         Step(
             _RETURN_OF_A[taught(rule)],

@@ -72,7 +72,7 @@ class HandEntry(Table):
     seeds: int | tuple[int, ...] = 1
     """The number of new seeds each night, or a list of seeds."""
     weight: float = Field(default=1, gt=0)
-    """The entry's weight. With weight 2, the entry is played twice as often as with weight 1."""
+    """The entry's weight. The larger the weight, the sooner the entry is played."""
 
     @field_validator("seeds")
     @classmethod

@@ -105,7 +105,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a path is missing, or is a regular file that other users cannot write."""
+    """Return whether a path is missing, or a regular file that no other user owns or can write."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and is_closed(path)
     except FileNotFoundError:

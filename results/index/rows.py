@@ -52,7 +52,7 @@ class RunRow:
         cause: Cause of the anomaly in `witness`, in a sentence; empty if not known.
         witness: The best example of an anomaly, in a sentence, or the reason for an unknown
             verdict; `cause` and `witness` are cut after 600 characters.
-        anomalies: (name, number of examples that are not allowed), the most serious anomaly first.
+        anomalies: (name, number of occurrences that are not allowed), the most serious one first.
         faults: (kind, number of confirmed faults).
         signature: Key of the failure; empty if the run did not fail.
         signature_sentence: The failure in a sentence.

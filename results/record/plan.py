@@ -133,7 +133,7 @@ class Plan(Part):
     keys: int = Field(default=0, ge=0, le=1_000_000)
     """Keys per partition; 0: each message has its own. The workload keyed defaults to 8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
-    """Time after which a producer gives up a message. It must exceed the longest fault."""
+    """Time after which a producer gives up a message. Without `go-on`, longer than any fault."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"

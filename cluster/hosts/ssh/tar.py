@@ -14,7 +14,7 @@ from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})
-"""Suffixes of configuration files in a node's folder. Paths in these files are translated."""
+"""Suffixes of files, directly in a node's folder, in which paths are translated."""
 STREAM_TIMEOUT_S = 60.0
 """Seconds without progress after which a stream counts as broken."""
 NODE_DEPTH = 3

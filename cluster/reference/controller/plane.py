@@ -141,7 +141,7 @@ class KRaft:
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Hand over the quorum's leadership; call this after other leaving brokers have ended."""
+        """Begin to hand over the quorum's leadership, after all other leaving brokers ended."""
         out = list(self.quorum.shut_down(now))
         self._settle(now, out)
         return out

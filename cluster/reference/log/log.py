@@ -159,7 +159,8 @@ class Log:
     def restart_at(self, offset: int, *, out: list[Effect]) -> None:
         """Drop all batches, and continue at an offset.
 
-        This happens after a snapshot was fetched, or if the leader's log begins after this one.
+        This happens after a snapshot was fetched, or if the leader's log begins after this log's
+        end.
         """
         # From offset 0, because the files may begin earlier (`delete_before` keeps the files).
         out.append(Truncate(folder=self.folder, offset=0))

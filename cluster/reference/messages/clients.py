@@ -252,7 +252,7 @@ class JoinGroupRequest(Struct, frozen=True, kw_only=True):
     protocols: tuple[JoinGroupRequestProtocol, ...]
     client_id: str = ""
     names_itself: bool = False
-    """Whether the response to a first join has only a member id, to join again with (KIP-394)."""
+    """Whether the response to a first join has only a member id (KIP-394, version 4 and later)."""
 
 
 class JoinGroupResponseMember(Struct, frozen=True, kw_only=True):

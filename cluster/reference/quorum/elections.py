@@ -112,7 +112,7 @@ class Elections:
                 self.ask_due()
 
     def on_answer(self, asked: Asked, response: object | None) -> None:
-        """Handle the response to a vote request or to an announcement of a leader."""
+        """Handle the response to a vote request, or to a notice of an epoch's begin or end."""
         member = self._member
         if asked.epoch != member.state.epoch or not self._is_current(asked):
             if isinstance(response, VoteResponse):

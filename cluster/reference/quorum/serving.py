@@ -180,7 +180,10 @@ class Serving:
         return self._answer(wanted, diverging_epoch=known, diverging_end_offset=end)
 
     def _predates(self, wanted: FetchPartition) -> bool:
-        """Return whether a replica's last epoch is older than the first epoch of this log."""
+        """Return whether a replica's last epoch is older than the first epoch of this log.
+
+        The result is False if this log begins at offset 0.
+        """
         log = self._member.log
         first = log.epochs.lines[0].epoch if log.epochs.lines else 0
         return log.start_offset > 0 and max(wanted.last_fetched_epoch, 0) < first

@@ -18,7 +18,7 @@ from results.record.attached_file import PREFIX
 from results.record.clock import WaitTimeoutError, wait_until
 
 CLEAN_LIMIT_S = 45.0
-"""Seconds to wait: a group's members must end their sessions, and a topic needs a controller."""
+"""Seconds to wait: the sessions of a group's members must end, and a topic needs a controller."""
 _GONE = {ErrorCode.none, ErrorCode.group_id_not_found}
 
 
