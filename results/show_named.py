@@ -183,10 +183,8 @@ def _print_truncations(tables: RunTables, sends: pa.Table, console: Console) -> 
     rows = []
     for send in sends.filter(pc.field("offset") >= 0).slice(0, MAX_ROWS).to_pylist():
         here = (pc.field("topic") == send["topic"]) & (pc.field("partition") == send["partition"])
-        ends_before = pc.field("to_offset") <= send["offset"]
-        cut = (pc.field("from_offset") <= send["offset"]) & pc.if_else(
-            pc.field("to_offset").is_null(), True, ~ends_before
-        )
+        end = pc.field("to_offset")  # Null: the end of the log.
+        cut = (pc.field("from_offset") <= send["offset"]) & (end.is_null() | (end > send["offset"]))
         rows += [
             (row["node"], _place(row), str(row["from_offset"]), row["reason"] or "")
             for row in tables.record("truncations", filters=here & cut).to_pylist()
