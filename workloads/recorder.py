@@ -242,7 +242,7 @@ class Recorder:
         )
 
     def polled(self, op_id: int, batch: Batch, *, mop: int = 0) -> None:
-        """Record the records that a poll returned."""
+        """Write the records that a poll returned."""
         start = 0
         for (topic, partition), length in batch.spans:
             end = start + length

@@ -38,8 +38,8 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
         scratch: The session's folder.
 
     Yields:
-        Flags for Java. Java must have ended when the context is left. A new archive is kept, unless
-        `drop_classes` was called or an exception is raised.
+        Flags for Java. Java must have ended when the context is left. A new archive is kept. It is
+        removed after a call of `drop_classes`, and after an exception.
     """
     with ExitStack() as held:
         try:

@@ -61,7 +61,7 @@ _TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
 
 
 def harm_of(fault: Disturbance) -> str:
-    """Return the harm of a fault to a leader's node, as a cause; "" if the harm does not count."""
+    """Return how a fault harmed the leader's node; "" if it did not, or if that is no cause."""
     if fault.family in _KEEPER | _TO_CLIENTS or fault.kind in ORDERING:
         return ""
     if fault.kind in _CUTS:

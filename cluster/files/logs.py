@@ -58,7 +58,7 @@ _FETCHES = re.compile(
     r"\[(?P<old>[^,\[\]\s]+), initOffset \d+ to broker BrokerEndPoint\((?P<old_leader>\d+),"
     r"|(?P<name>[^\s,(]+) -> \w*\([^()]*BrokerEndPoint\(id=(?P<leader>\d+),"
 )
-"""In `Added fetcher` lines of 2.0 and 2.8: a partition and the leader that it now follows."""
+"""`Added fetcher` lines of Kafka 2.0 and 2.8: a partition, and the leader that is now followed."""
 _FETCHER_ADDED = re.compile(
     r"Added fetcher to broker (?:BrokerEndPoint\(id=)?(?P<leader>\d+).*? for partitions "
 )

@@ -25,7 +25,7 @@ class Scene:
         did: Descriptions of the actions so far.
         waited: The conditions so far.
         answers: The answers of brokers so far.
-        failed: Why the story ended in this step; empty while it goes on.
+        failed: Why the scenario ended in this step; empty if it continues.
     """
 
     step: Step

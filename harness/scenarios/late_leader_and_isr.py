@@ -166,8 +166,8 @@ def _old_leader_late() -> tuple[Step, ...]:
                 *_questions(),
             ),
             why="n2 leads in epoch 2. n1 does not know it, and goes on as the leader of epoch 1."
-            " So two brokers claim the partition at once. But each claim has its epoch: n1 refuses"
-            " clients that know epoch 2, and n2 refuses clients that know only epoch 1.",
+            " So two brokers claim the partition at once. But the claims have different epochs:"
+            " n1 refuses clients that know epoch 2, and n2 refuses clients that know only epoch 1.",
             lines=_LINES,
         ),
         Step(

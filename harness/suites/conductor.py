@@ -324,7 +324,7 @@ class Conductor:
 
 
 def known_verdict(paths: RunPaths) -> WasJudged | None:
-    """Return the verdict in a run's folder, without its signature; None if there is no verdict."""
+    """Read the verdict from a run's folder, without a signature; None if there is no verdict."""
     try:
         verdict, story = read_verdict(paths.verdict), load_story(paths.story)
     except (StoreError, ValueError):

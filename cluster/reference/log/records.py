@@ -1,7 +1,7 @@
 """Check that a producer's batch contains valid records, before a broker stores it.
 
-Kafka's brokers walk over the records of each produced batch (LogValidator). A batch with a correct
-CRC around invalid bytes would make the log unreadable for all consumers.
+Kafka's brokers iterate over the records of each produced batch (LogValidator). A batch with a
+correct CRC around invalid bytes would make the log unreadable for all consumers.
 """
 
 from collections.abc import Callable
