@@ -1,6 +1,6 @@
 """A share group member: the records delivered to it, and its acknowledgements (KIP-932).
 
-A client executes the protocol: librdkafka (`workloads.clients.sharer`) or Kafka's own client.
+Either librdkafka (`workloads.clients.sharer`) or Kafka's own client executes the protocol.
 """
 
 from collections.abc import Mapping, Sequence

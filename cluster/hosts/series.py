@@ -61,7 +61,7 @@ class SentVolley:
         machine: Returns a node's machine.
         address: Returns a node's address.
         count: The number of datagrams over each link.
-        flows: The number of sending ports, used in turn.
+        flows: How many source ports to use; they take turns.
     """
 
     def __init__(

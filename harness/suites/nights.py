@@ -80,7 +80,7 @@ def state_of(journal: Path) -> NightState:
 
 
 def suite_folder(store: Path, suite: str) -> Path:
-    """Return the folder of a suite's nights."""
+    """Return the folder that holds the nightly runs of a suite."""
     return store / HIDDEN / suite
 
 

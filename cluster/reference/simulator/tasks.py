@@ -1,8 +1,8 @@
 """Run blocking code in virtual time: one task at a time, switched by the agenda.
 
 A task is a greenlet. When it waits, it schedules its continuation on the agenda and lets the agenda
-run. So the order of all events depends on the agenda alone, and so on the seed. A switch costs
-about a microsecond.
+run. So the agenda alone determines the order of all events, and the seed determines the agenda. A
+switch costs about a microsecond.
 """
 
 from collections import deque
