@@ -101,6 +101,11 @@ STEPS = (
         ticket="KAFKA-6879",
     ),
     Step(
+        name="kafka-1.1.1", system="kafka:1.1.1", control="kafka:2.0.1",
+        workload="log", nemesis="keeper,keeper-links,pause",
+        ticket="KAFKA-7164",
+    ),
+    Step(
         name="newest", system="kafka:4.4.0 kafka:4.3.1 kafka:4.2.2 kafka:4.1.2",
         least_s=5 * HOUR_S,
     ),

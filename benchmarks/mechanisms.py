@@ -155,6 +155,35 @@ def _truncates_late(example: Example, logs: Logs) -> bool:
     return False
 
 
+_KEPT = re.compile(
+    r"that (n\d+), leader of epoch \d+, wrote there; (n\d+) kept the older record of epoch \d+,"
+    r" recorded no truncation"
+)
+
+
+def _skips_truncation(example: Example, logs: Logs) -> bool:
+    """Return whether a follower skipped its truncation, because it saw no change of its leader.
+
+    Its fetcher copied from one leader past the differing offset. The follower logged that it skipped
+    the state change, because this leader was elected again. Another broker led in between.
+    """
+    found, offset = _KEPT.search(example.cause), example.evidence.get("first_offset")
+    if not found or not isinstance(offset, int):
+        return False
+    between, follower = found.groups()
+    place = re.escape(_place(example))
+    added = rf"\[{place}, initOffset (\d+) to broker BrokerEndPoint\((\d+),"
+    leaders = [
+        each[2] for each in re.finditer(added, logs.of(follower)) if int(each[1]) <= offset
+    ]  # In order.
+    skipped = (
+        rf"Skipped the become-follower state change [^\n]* for partition {place} "
+        r"[^\n]*since the new leader (\d+) is the same as the old leader"
+    )
+    again = re.findall(skipped, logs.of(follower, "state-change.log"))
+    return bool(leaders) and leaders[-1] in again and f"n{leaders[-1]}" != between
+
+
 def _is_late(example: Example, _logs: Logs) -> bool:
     return "appended it behind the end of its own transaction (KAFKA-14402)" in example.cause
 
@@ -347,6 +376,13 @@ MECHANISMS = {
         is_shown=_cannot_load,
         means="the coordinator that the anomaly names cannot load a group, because compaction"
         " removed records before a tombstone",
+    ),
+    "KAFKA-7164": Mechanism(
+        breaks=("log-divergence",), affects=(("0.11.0.0", "2.0.1"),),
+        is_shown=_skips_truncation, where=f"{VERDICT}, server.log, state-change.log",
+        means="the follower kept an older record, and truncated nothing: it missed the leader that"
+        " wrote the newer record, and skipped the state change as the leader before was elected"
+        " again",
     ),
     "KAFKA-6879": Mechanism(
         breaks=("unavailable", "isr-not-restored"), affects=(("1.1.0", "1.1.1"),),

@@ -99,6 +99,31 @@ high watermark from (offset=337 segment=[301:7031]) to (offset=333 segment=[301:
 (kafka.log.UnifiedLog)
 """},
 )  # fmt: skip
+SKIPPED = Case(
+    anomaly="log-divergence",
+    example={
+        "partition": 1, "offset": 439, "evidence": {"first_offset": 439, "nodes": ["n1", "n2"]},
+        "cause": "n2 and n3 hold the record that n2, leader of epoch 1, wrote there; n1 kept the"
+                 " older record of epoch 0, recorded no truncation, and holds records of epoch 1"
+                 " after it",
+    },
+    logs={
+        "n1/server.log": """\
+[2026-11-29 09:55:04,221] INFO [ReplicaFetcherManager on broker 1] Added fetcher for partitions \
+List([log-0-2, initOffset 0 to broker BrokerEndPoint(2,10.81.0.2,9092)] , [log-0-1, initOffset 0 to \
+broker BrokerEndPoint(3,10.81.0.3,9092)] ) (kafka.server.ReplicaFetcherManager)
+[2026-11-29 09:56:34,984] INFO [ReplicaFetcherManager on broker 1] Added fetcher for partitions \
+List([log-0-1, initOffset 2323 to broker BrokerEndPoint(2,10.81.0.2,9092)] ) \
+(kafka.server.ReplicaFetcherManager)
+""",
+        "n1/state-change.log": """\
+[2026-11-29 09:55:30,616] INFO [Broker id=1] Skipped the become-follower state change after marking \
+its partition as follower with correlation id 3 from controller 1 epoch 3 for partition log-0-1 \
+(last update controller epoch 3) since the new leader 3 is the same as the old leader \
+(state.change.logger)
+""",
+    },
+)  # fmt: skip
 LATE = Case(
     anomaly="G1a",
     example={
@@ -213,9 +238,17 @@ Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6-Debian-1deb12u1 mixed mode)
 GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
     "KAFKA-14616": STRAY, "KAFKA-13727": CLEANED, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
-    "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION,
+    "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION, "KAFKA-7164": SKIPPED,
 }  # fmt: skip
 INNOCENT = [
+    # A new leader; a fetcher from the leader in between; another partition; a recorded truncation;
+    # the skipped leader is the one in between; a follower that led before it.
+    ("KAFKA-7164", SKIPPED.without("Skipped the become-follower", "Completed the become-follower")),
+    ("KAFKA-7164", SKIPPED.without("initOffset 2323", "initOffset 439")),
+    ("KAFKA-7164", SKIPPED.told(partition=3)),
+    ("KAFKA-7164", SKIPPED.told(cause=str(SKIPPED.example["cause"]).replace("no truncation", ""))),
+    ("KAFKA-7164", SKIPPED.told(cause=str(SKIPPED.example["cause"]).replace("that n2", "that n3"))),
+    ("KAFKA-7164", SKIPPED.without("[log-0-1, initOffset 0", "[log-0-1, initOffset 500")),
     # Another exception; a broker that is in sync.
     ("KAFKA-14946", RENOUNCED.without("NullPointerException", "IllegalStateException")),
     ("KAFKA-14946", RENOUNCED.told(evidence={**OUT, "isr": [2, 3]})),
