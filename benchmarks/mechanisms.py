@@ -164,8 +164,8 @@ _KEPT = re.compile(
 def _skips_truncation(example: Example, logs: Logs) -> bool:
     """Return whether a follower skipped its truncation, because it saw no change of its leader.
 
-    Its fetcher copied from one leader past the differing offset. The follower logged that it skipped
-    the state change, because this leader was elected again. Another broker led in between.
+    Its fetcher copied from one leader past the differing offset. The follower logged that it
+    skipped the state change, because this leader was elected again. Another broker led in between.
     """
     found, offset = _KEPT.search(example.cause), example.evidence.get("first_offset")
     if not found or not isinstance(offset, int):

@@ -110,15 +110,15 @@ SKIPPED = Case(
     logs={
         "n1/server.log": """\
 [2026-11-29 09:55:04,221] INFO [ReplicaFetcherManager on broker 1] Added fetcher for partitions \
-List([log-0-2, initOffset 0 to broker BrokerEndPoint(2,10.81.0.2,9092)] , [log-0-1, initOffset 0 to \
-broker BrokerEndPoint(3,10.81.0.3,9092)] ) (kafka.server.ReplicaFetcherManager)
+List([log-0-2, initOffset 0 to broker BrokerEndPoint(2,10.81.0.2,9092)] , [log-0-1, initOffset 0 \
+to broker BrokerEndPoint(3,10.81.0.3,9092)] ) (kafka.server.ReplicaFetcherManager)
 [2026-11-29 09:56:34,984] INFO [ReplicaFetcherManager on broker 1] Added fetcher for partitions \
 List([log-0-1, initOffset 2323 to broker BrokerEndPoint(2,10.81.0.2,9092)] ) \
 (kafka.server.ReplicaFetcherManager)
 """,
         "n1/state-change.log": """\
-[2026-11-29 09:55:30,616] INFO [Broker id=1] Skipped the become-follower state change after marking \
-its partition as follower with correlation id 3 from controller 1 epoch 3 for partition log-0-1 \
+[2026-11-29 09:55:30,616] INFO [Broker id=1] Skipped the become-follower state change after \
+marking its partition as follower with correlation id 3 from controller 1 epoch 3 for partition log-0-1 \
 (last update controller epoch 3) since the new leader 3 is the same as the old leader \
 (state.change.logger)
 """,
