@@ -118,8 +118,8 @@ List([log-0-1, initOffset 2323 to broker BrokerEndPoint(2,10.81.0.2,9092)] ) \
 """,
         "n1/state-change.log": """\
 [2026-11-29 09:55:30,616] INFO [Broker id=1] Skipped the become-follower state change after \
-marking its partition as follower with correlation id 3 from controller 1 epoch 3 for partition log-0-1 \
-(last update controller epoch 3) since the new leader 3 is the same as the old leader \
+marking its partition as follower with correlation id 3 from controller 1 epoch 3 for partition \
+log-0-1 (last update controller epoch 3) since the new leader 3 is the same as the old leader \
 (state.change.logger)
 """,
     },
