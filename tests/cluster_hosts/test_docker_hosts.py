@@ -280,7 +280,9 @@ def test_heal_removes_a_paused_container_and_says_so(run: Path, java: str) -> No
     assert container_of_process(broker.pid) is None
 
 
-@pytest.mark.parametrize("part", ["session", "frozen", "agent"])
+@pytest.mark.parametrize(
+    "part", ["session", pytest.param("frozen", marks=pytest.mark.night), "agent"]
+)
 def test_of_a_killed_harness_nothing_is_left_after_heal(
     part: str, tmp_path: Path, java: str
 ) -> None:

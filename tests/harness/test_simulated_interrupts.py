@@ -93,6 +93,7 @@ def test_a_simulated_run_ends_early_in_order_and_is_judged(
     assert (row.signature, row.lasts_s) == ("", None), "neither a failure nor a measurement"
 
 
+@pytest.mark.night
 def test_a_second_signal_leaves_out_what_is_not_healing(tmp_path: Path) -> None:
     words = (*LONG, "--warmup", "2")
     code, said = interrupted(tmp_path, "main phase", ONCE, words=words)

@@ -197,7 +197,7 @@ def assert_java_takes(plan: Plan) -> None:
     assert request_ms + linger_ms <= int(told["delivery.timeout.ms"])
 
 
-@pytest.mark.everything
+@pytest.mark.night
 @pytest.mark.kafka
 def test_the_java_client_itself_takes_what_is_drawn() -> None:
     plans = [drawn(seed, client_kind="java:4.3.1", workload="txn") for seed in SEEDS]

@@ -150,6 +150,7 @@ def test_every_page_is_small_and_holds_nothing_that_anybody_obeys(site: Site) ->
     assert site.peak_mib() < MAX_MIB
 
 
+@pytest.mark.night
 def test_a_browser_runs_nothing_of_it(site: Site, browser: Reader) -> None:
     (night,) = (path for path in paths_of(site) if path.startswith("/night/"))
     shown = ("/", night, "/trends", f"/compare?left={EVIL}&right={HUGE}", f"/run/{HUGE}/")

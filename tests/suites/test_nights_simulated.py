@@ -409,7 +409,7 @@ def test_a_night_whose_plan_was_cut_was_never_begun(tmp_path: Path, suite: Path)
     assert not folder.root.exists()
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     tmp_path: Path, suite: Path
 ) -> None:
@@ -559,7 +559,7 @@ def test_pytest_plays_the_entries_that_were_selected(elsewhere: Path) -> None:
     assert len(folder.state().planned) == 1
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_pytest_tells_a_suite_that_is_none(elsewhere: Path) -> None:
     (elsewhere / "nightly.toml").write_text("name = 'x'\nbudgt = 1\n", encoding="utf-8")
     done = run_pytest("--logquake", "nightly.toml", folder=elsewhere)

@@ -240,6 +240,7 @@ def test_a_coordinator_that_is_away_ends_no_transaction_in_doubt(
     producer.close()
 
 
+@pytest.mark.night
 def test_a_transaction_that_stays_open_is_told_of_before_the_final_reads(
     bootstrap: str, one_broker: KafkaCluster, run_paths: RunPaths
 ) -> None:
