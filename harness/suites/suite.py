@@ -103,7 +103,7 @@ class Weight(Match):
     """The weight of the selected entries; the default weight is 1."""
 
     weight: float = Field(gt=0)
-    """2: the entries are played twice as often."""
+    """The weight. The larger the weight, the sooner the entries are played."""
 
 
 class Repeat(Table):
