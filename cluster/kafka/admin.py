@@ -204,7 +204,7 @@ class Admin:
             answer = None
             try:
                 answer = self._ask(node)
-            except Exception as bug:  # noqa: BLE001 - the caller gets it
+            except Exception as bug:  # noqa: BLE001 - raised again below, in the caller's thread
                 bugs.append(bug)
             finally:
                 with self._lock:

@@ -37,8 +37,7 @@ _METAVARS = {
     "PLAN.toml": "plans",
     "SUITE.toml": "suites",
 }
-"""For each placeholder of an argument in usage texts, the name of the list under
-`values` that has the possible values."""
+"""For each metavariable of an argument, the list of `values` that has its possible values."""
 
 
 def spec() -> dict[str, Any]:
