@@ -282,6 +282,31 @@ def _damages_its_index(example: Example, logs: Logs) -> bool:
     return any(re.search(pattern, logs.of(node)) for node in logs.nodes)
 
 
+def _removes_a_marker(example: Example, _logs: Logs) -> bool:
+    """Return whether a cleaner removed the marker of a transaction that was read as committed."""
+    removed = (
+        r"the marker was there at .* read the record as committed, before .* began: a cleaner of"
+        r" n\d+ removed the marker and kept the record; .* has the key of a commit marker"
+    )
+    return re.search(removed, example.cause) is not None
+
+
+_CLEANED = (
+    r"Swapping in cleaned segment [^\n]*/{place}, [^\n]*highWatermark=(\d+)"
+    r"(?:(?!Swapping in)[\s\S])*?cleaned log {place} \(dirty section = \[\d+, (\d+)\]"
+)
+
+
+def _cleans_above_the_high_watermark(example: Example, logs: Logs) -> bool:
+    """Return whether the leader cleaned a record above the high watermark that it reported."""
+    mark, leader = (example.evidence.get(f"announced_{it}") for it in ("high_watermark", "by"))
+    offset = example.evidence.get("offset")
+    if not isinstance(mark, int) or not isinstance(offset, int):
+        return False
+    found = re.finditer(_CLEANED.format(place=re.escape(_place(example))), logs.of(f"n{leader}"))
+    return any(int(each[1]) == mark <= offset < int(each[2]) for each in found)
+
+
 def _loads_while_it_writes(example: Example, logs: Logs) -> bool:
     pattern = (
         r"Error applying topics delta[^\n]*\n[^\n]*IllegalStateException: Transaction"
@@ -359,6 +384,18 @@ MECHANISMS = {
         affects=(("0.11.0.0", "2.8.2"), ("3.0.0", "3.0.2"), ("3.1.0", "3.1.1")),
         means="the cleaner of this partition fails at an index of aborted transactions whose"
         " offsets do not increase",
+    ),
+    "KAFKA-14055": Mechanism(
+        breaks=("lost-write", "torn-transaction"), is_shown=_removes_a_marker, where=VERDICT,
+        affects=(("2.3.0", "3.0.2"), ("3.1.0", "3.1.2"), ("3.2.0", "3.2.1")),
+        means="the record was read as committed, but the logs have no marker of its transaction any"
+        " more: a cleaner removed the marker, and a later record has the marker's key",
+    ),
+    "KAFKA-13194": Mechanism(
+        breaks=("uncommitted-read",), is_shown=_cleans_above_the_high_watermark,
+        affects=(("0.11.0.0", "3.1.0"),), where=f"{VERDICT}, server.log",
+        means="the leader's cleaner replaced a segment that had the record, above the high"
+        " watermark that this leader reports after the read",
     ),
     "KAFKA-15468": Mechanism(
         breaks=("slow-election", "unavailable"), affects=(("3.3.0", "3.8.0"),),

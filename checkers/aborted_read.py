@@ -1,12 +1,12 @@
-"""G1a: a reader got a value although its send failed or its transaction was aborted.
+"""G1a: a reader got the value of a failed send or of an aborted transaction.
 
-Definition: any reader read a value of a plain send (outside a transaction) that failed definitely.
-Or a read_committed reader read a value of an aborted transaction.
+Definition: any reader read the value of a plain send, and the send failed definitely. A plain send
+belongs to no transaction. Or a read_committed reader read a value of an aborted transaction.
 
 Why it proves something: a plain send fails definitely only if the client never passed the message
 to a broker. A transaction counts as aborted if its client decided to abort and never asked for a
-commit. No coordinator may commit such a transaction. Brokers must hide its records from
-read_committed readers.
+commit. No coordinator may commit such a transaction. Brokers must hide the records of such a
+transaction from read_committed readers.
 
 What would not prove it: a read_uncommitted reader may get records that are aborted later. If the
 client asked for a commit, the transaction proves nothing, even if the client got no answer
@@ -25,7 +25,6 @@ from checkers.client_reasons import (
     hold,
     leader_of,
     log_with,
-    marker_behind,
     nodes_at,
     sent,
     server,
@@ -40,6 +39,7 @@ from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import as_leaders, coordinators
 from checkers.late_records import late_end
+from checkers.markers import marker_behind
 from checkers.protocol import Chapter, Checker, Findings, Labels, Promise, Proof, Proved
 from checkers.reads import left_out_aborted, others, reads_of
 from checkers.reigns import TRANSACTIONS
@@ -53,7 +53,7 @@ NAME = "G1a"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortedRead:
-    """A value that was read although its send failed or its transaction was aborted.
+    """The value of a failed send or of an aborted transaction, if a reader got this value.
 
     Attributes:
         writer: The op that sent the value.
@@ -101,7 +101,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
 
 
 def _could_be_read(group: Group) -> int:
-    """Return the number of failed sends that a reader could have received by mistake."""
+    """Return the number of failed sends whose values a reader could have read by mistake."""
     sends, polls = group.table("sends"), group.table("polls")
     failed = select(sends, equal(sends, "outcome", Outcome.FAIL.value) & present(sends, "value"))
     in_txn = int(present(failed, "txn_id").sum())
@@ -242,7 +242,7 @@ def _late(group: Group, offset: int, value: int) -> str:
 
 
 def _coordinator(group: Group, value: int, readers: Set[int]) -> str:
-    """Return the coordinator that may have ended a value's transaction, for a report."""
+    """Return, for a report, the coordinator that may have ended a value's transaction."""
     sends, polls = group.table("sends"), group.table("polls")
     mine = select(sends, (ints(sends, "value") == value) & present(sends, "transactional_id"))
     read_ns = ints(polls, "complete_ns")[np.isin(ints(polls, "op_id"), list(readers))]

@@ -23,17 +23,14 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, texts
+from checkers.columns import NONE, Ints, equal, ints, present
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog, once
-from checkers.group_reasons import as_leaders, coordinators, followers_serve, op_span, served_by
-from checkers.late_records import marker_before
+from checkers.group_reasons import followers_serve
 from checkers.positions import ASSIGN, DEALT, SEEK, SUBSCRIBE
 from checkers.protocol import Proved
 from checkers.reads import reads_of, rows_with
-from checkers.reigns import TRANSACTIONS
 from checkers.witnesses import cut_alike, truncations_of, which_cut
-from results.record.terms import Outcome
 
 LIBRARY = "the client's library"
 _LAST = int(np.iinfo(np.int64).max)
@@ -203,7 +200,7 @@ def _of_one_writer(group: Group, first: int, last: int) -> ReplicaLog | None:
 
 
 def never_reached(group: Group, offset: int) -> bool:
-    """Return whether no observed replica's log ever reached an offset."""
+    """Return whether all observed logs always ended at or below an offset."""
     return all(
         log.end <= offset and all(end <= offset for _, end in looks_at(group, log.node))
         for log in final_logs(group)
@@ -267,7 +264,7 @@ def servers(
 ) -> tuple[Acknowledger, ...]:
     """Return the leaders that may have answered the given polls; none if followers serve reads.
 
-    A client may fetch before its poll, but only after the value was sent and its partition was
+    A client may fetch before its poll, but only after the value was sent and the partition was
     assigned.
 
     Args:
@@ -314,7 +311,8 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
         values: The values that the reader did not get.
         op_id: The first op that got a later value.
         behind: The value that the op got.
-        epoch: The epoch of the record before them. The broker that answers knows that epoch.
+        epoch: The epoch of the record before these values. The broker that answers knows that
+            epoch.
     """
     if followers_serve(group):
         return "a broker"
@@ -429,55 +427,6 @@ def final_server(group: Group) -> str:
     if not len(begun) or followers_serve(group):
         return "a broker"
     return answerer(group, int(begun.min()), int(ended.max()), otherwise="a broker")
-
-
-def marker_behind(group: Group, offset: int, value: int) -> str:
-    """Return a clause with the offset of a transaction's marker; "" if the offset is unknown."""
-    found, mine = log_with(group, offset, value), sent(group, value)
-    if found is None or mine is None or not mine.in_txn:
-        return ""
-    log, at = found
-    producer = int(log.producer_ids[at])
-    behind = np.flatnonzero(log.producer_ids[at:] == producer)[1:] + at
-    markers = behind[log.controls[behind] == 1]
-    if producer < 0 or not len(markers):
-        return ""
-    others_sent = [
-        (sent(group, int(log.values[each])), int(log.offsets[each]))
-        for each in behind
-        if each < markers[0]
-    ]
-    next_ = [(each.op_id, its) for each, its in others_sent if each and each.op_id != mine.op_id]
-    place = int(log.offsets[markers[0]])
-    if next_:
-        op_id, its = next_[0]
-        lost = marker_doubt(group, offset, mine.sent_ns, below=its)
-        return (
-            f"no marker ends its transaction: the next marker of its producer, at offset {place},"
-            f" follows op {op_id}'s record{_gave_up(group, op_id)} and ends both transactions;"
-            f" {marker_before(log, at)}{_who_ends(group, mine.op_id, offset)}"
-            f"{f', or the marker was lost: {lost}' if lost else ''}"
-        )
-    return f"its transaction's marker is at offset {place}"
-
-
-def _gave_up(group: Group, op_id: int) -> str:
-    sends = group.table("sends")
-    failed = equal(sends, "outcome", Outcome.FAIL.value) & (ints(sends, "op_id") == op_id)
-    return ", which did not commit," if failed.any() else ""
-
-
-def _who_ends(group: Group, op_id: int, offset: int) -> str:
-    """Return a clause that blames a missing marker on the coordinator, the leader, or both."""
-    sends, span = group.table("sends"), op_span(group, "sends", op_id)
-    ids = texts(select(sends, ints(sends, "op_id") == op_id), "transactional_id")
-    by = coordinators(group.facts, TRANSACTIONS, ids[0], span)
-    leader = served_by(group, span, offset).replace("its leader", f"leader of {group.place}")
-    coordinator = f"{as_leaders(by)}," if len(by) == 1 else "its coordinator"
-    if len(by) == 1 and leader.startswith(f"{by[0].node},"):
-        return f"{coordinator[:-1]} and{leader.removeprefix(by[0].node)[1:]}, wrote no marker"
-    leader = f"{leader}," if leader else "the leader"
-    return f"{coordinator} sent no marker, or {leader} appended none"
 
 
 def written_by(log: ReplicaLog, at: int) -> tuple[int, int, int]:

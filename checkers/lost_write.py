@@ -38,7 +38,7 @@ import pyarrow as pa
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
 from checkers.cleaned import kept, uncleaned
-from checkers.client_reasons import final_logs, final_server, hold, marker_behind, offset_of
+from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import lost_on_disks
@@ -47,6 +47,7 @@ from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group
+from checkers.markers import marker_behind
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premise, Promise, Proof
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
@@ -76,8 +77,8 @@ class Loss:
     """A certainly committed record that is missing.
 
     Attributes:
-        from_log: Whether the leader's final log lacks it.
-        from_read: Whether a complete final read lacks it.
+        from_log: Whether the leader's final log lacks the record.
+        from_read: Whether a complete final read lacks the record.
         weak: Whether the send used acks=1.
         acked: Whether the send itself was acknowledged. If not, only its transaction committed.
     """
@@ -148,7 +149,7 @@ def _missing_from_read(group: Group) -> Mask:
 
 
 def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
-    """Yield the complete final reads of each isolation level, with the sends that they passed.
+    """Yield the complete final reads of each isolation level, and the sends that these passed.
 
     Yields:
         The returned records, and a mask over the rows of `committed`: the sends that the read

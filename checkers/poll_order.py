@@ -15,10 +15,10 @@ that names another offset, or no offset, which means the beginning. A seek, an a
 the partition, or a new process.
 
 After a rebalance, a member starts at its group's committed offset. The check uses the offset that
-the member got. `commit-lost` and `commit-ahead` check that offset. If it is unknown, the anomaly is
-allowed. A member may also go back if an unclean election or a disk fault removed the last record
-that it had read. It may also go back if its position was beyond the end of the remaining log,
-because its client then continues at the current start or end of the log.
+the member got. `commit-lost` and `commit-ahead` check that offset. If that offset is unknown, the
+anomaly is allowed. A member may also go back if an unclean election or a disk fault removed the
+last record that it had read. It may also go back if its position was beyond the end of the
+remaining log, because its client then continues at the current start or end of the log.
 
 If a reader skips only lost records, `lost-write` reports the loss instead.
 """
@@ -33,7 +33,6 @@ from checkers.cleaned import stayed
 from checkers.client_reasons import (
     final_logs,
     hold,
-    marker_behind,
     nodes_at,
     passed_over,
     record_at,
@@ -47,6 +46,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, numbers_in, seconds
 from checkers.group import Group
 from checkers.lost_write import lost_values
+from checkers.markers import marker_behind
 from checkers.positions import (
     REBALANCES,
     SUBSCRIBE,
@@ -122,7 +122,7 @@ def _kept(group: Group) -> VersionOrder:
 
 
 def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tuple[Ints, Ints]:
-    """Return offsets and values of committed records between two offsets that retention kept."""
+    """Return offset and value of the committed records that retention kept between two offsets."""
     ends = np.searchsorted(order.offsets, [max(after + 1, group.log_start), offset]).tolist()
     return order.offsets[slice(*ends)], order.values[slice(*ends)]
 
@@ -210,7 +210,7 @@ class _Story:
     """Describes the anomalies in a reader's steps from one record to the next.
 
     Attributes:
-        order: The committed records that may have been skipped. None where a reader went back.
+        order: The committed records that may have been skipped. None: the anomalies are steps back.
     """
 
     group: Group

@@ -1,19 +1,20 @@
 """torn-transaction: final reads show only a part of a committed transaction.
 
 Definition: read_committed final reads return some records of a certainly committed transaction, and
-leave out other records of it. The left-out records are below the last stable offset. The records
-may be in different partitions. Only complete final reads count, below the end that they had to
-reach.
+leave out other records of this transaction. The left-out records are below the last stable offset.
+The records may be in different partitions. Only complete final reads count. Records at or above the
+end that a read had to reach do not count.
 
 Why it proves something: a coordinator decides once for all partitions. Records below the last
-stable offset are decided. A reader that went that far must have received every committed record. So
-a part of the transaction was committed, and another part was dropped or aborted.
+stable offset are decided. A reader that reached the last stable offset must have received every
+committed record. So a part of the transaction was committed, and another part was dropped or
+aborted.
 
 What would not prove it:
 
-- A record above the last stable offset. Its marker may not be written yet.
+- A record above the last stable offset. The marker of its transaction may not be written yet.
 - A record below the log's start, or a record with an unknown offset.
-- A transaction of unknown outcome, if no reader received any of its records.
+- A transaction of unknown outcome, if no reader received a record of this transaction.
 - A read_uncommitted read, which also returns open and aborted records.
 
 A record missing from the last leader's log is reported as `lost-write` only. A record that is in
@@ -28,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.cleaned import taken
-from checkers.client_reasons import final_server, log_with, marker_behind, passed_over
+from checkers.client_reasons import final_server, log_with, passed_over
 from checkers.columns import (
     NONE,
     Ints,
@@ -52,6 +53,7 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
 from checkers.group_reasons import Ends, ends_of
+from checkers.markers import marker_behind
 from checkers.positions import ok_inner_poll_steps, poll_steps
 from checkers.protocol import (
     Chapter,
@@ -89,13 +91,14 @@ SHARES = schema_of(
 
 - `given`: whether any read_committed reader received the record.
 - `producer`, `marker`, `marker_hash`: the record's producer id, and the offset and the hash of the
-  marker that ends its transaction. All three come from the last leader's log. -1 if it has none.
+  marker that ends its transaction. All three are from the last leader's log. -1 if that log does
+  not have them.
 - `leader`: the last leader's node, empty if unknown.
 - `server`: a phrase with the brokers that may have answered the final reads, or "".
-- `unended`: a phrase if the record has no marker of its own, because another transaction's record
-  lies before the marker. Otherwise "".
+- `unended`: a phrase if the next marker belongs to another transaction, because a record of that
+  transaction lies before the marker. Otherwise "".
 - `passed`: a phrase with the first op that missed the record before the final reads, and the broker
-  that answered it. Otherwise "".
+  that answered that op. Otherwise "".
 """
 _NAMED = 3
 _MOST_TOLD = 100
@@ -103,7 +106,7 @@ _MOST_TOLD = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torn:
-    """A transaction that final reads returned only in part."""
+    """A transaction of which final reads returned only a part."""
 
     op_id: int
     shown: tuple[str, ...]
@@ -154,9 +157,9 @@ def shares(group: Group) -> pa.Table:
 
 
 def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
-    """Return, for each record, a phrase if it has no marker of its own; otherwise "".
+    """Return, for each record, a phrase if no marker belongs to it; otherwise "".
 
-    A record has no marker of its own if another op's record lies between it and the next marker.
+    No marker belongs to a record if another op's record lies between it and the next marker.
     """
     found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
     if log is None or not sends.num_rows:
@@ -178,10 +181,10 @@ def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
 
 
 def _passed(group: Group, value: int, offset: int) -> str:
-    """Return a phrase with the first op that skipped a record, and the broker that answered it.
+    """Return a phrase with the first op that skipped a record, and the broker that served the op.
 
-    Only read_committed readers before the final reads count. The phrase is "" if none skipped it,
-    or if the broker is unknown.
+    Only read_committed readers before the final reads count. The phrase is "" if no such reader
+    skipped the record, or if the broker is unknown.
     """
     polls = group.table("polls")
     early = equal(polls, "isolation", READ_COMMITTED) & ~equal(polls, "phase", Phase.FINAL.value)
@@ -200,7 +203,7 @@ def _passed(group: Group, value: int, offset: int) -> str:
 
 
 def _offsets(group: Group, sends: pa.Table) -> Ints:
-    """Return each record's offset in the last leader's log, or else its acknowledged offset."""
+    """Return each record's offset: in the last leader's log if possible, else as acknowledged."""
     acked, log = ints(sends, "offset"), group.final_log
     if log is None:
         return acked
@@ -256,7 +259,7 @@ def _one(table: pa.Table, op_id: int, rows: Ints) -> Torn:
 
 
 def _common(excuses: Iterable[str]) -> tuple[str, ...]:
-    """Return the excuses (reasons to allow) that cover every record that was not returned."""
+    """Return the excuses (reasons to allow) that apply to every record that was not returned."""
     return tuple(sorted(frozenset.intersection(*(frozenset(words.split()) for words in excuses))))
 
 

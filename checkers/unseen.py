@@ -1,17 +1,18 @@
 """unseen: no reader received an acknowledged record. final-read-incomplete: a read stopped early.
 
-Definition: `unseen` is a certainly committed value that no read returned, and that is not a
-`lost-write`. All final reads of its partition must be complete, all transactions resolved, and the
-ISR full. If there is a read_committed final read, only read_committed reads count for records of
-transactions. Other readers receive such records in any case. If a system's replica logs cannot be
-read, it is unknown whether the record is in a log. Then the missing record is a `lost-write`.
+Definition: `unseen` is a certainly committed value that no read returned. A value that is a
+`lost-write` is not reported again. The check needs complete final reads of the partition, no open
+transactions, and a full ISR. If there is a read_committed final read, only read_committed reads
+count for records of transactions. Read_uncommitted readers receive such records in any case. If a
+system's replica logs cannot be read, it is unknown whether the record is in a log. Then the missing
+record is a `lost-write`.
 
-`final-read-incomplete` is a final read that stopped before its target, or was never made. It is
-also reported if committed records of the leader's final log lie beyond the target, because a
-transaction was still open at the target.
+`final-read-incomplete` is a final read that stopped before its target, or was never made. A
+transaction may still be open at the target. Then the anomaly is also reported if the leader's final
+log has committed records beyond the target.
 
-Why it proves something: a complete final read goes from the log's start to an end that was taken
-after the last send had ended. So it must have returned every committed record.
+Why it proves something: a complete final read goes from the log's start to a log end that was asked
+for after the last send. So it must have returned every committed record.
 
 What would not prove it:
 
@@ -21,8 +22,8 @@ What would not prove it:
 - A record that the cleaner may have removed (`cleaned.py`).
 - A record above the last stable offset, which a read_committed reader may not get yet.
 
-An incomplete final read proves nothing about the brokers. It is Logquake's own anomaly, and makes
-the verdict unknown.
+An incomplete final read proves nothing about the brokers. It is an anomaly of Logquake itself, and
+makes the verdict unknown.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,6 @@ from checkers.client_reasons import (
     final_logs,
     final_server,
     hold,
-    marker_behind,
     marker_doubt,
     offset_of,
     sent,
@@ -52,6 +52,7 @@ from checkers.findings import anomaly_at, findings, known, number_in, seconds, t
 from checkers.group import Group
 from checkers.group_reasons import ends_of, kept_open
 from checkers.lost_write import held_back, lost_values, retained
+from checkers.markers import marker_behind
 from checkers.protocol import Chapter, Checker, During, Excuse, Findings, Labels, Premise, Promise
 from checkers.reigns import between
 from checkers.transactions import READ_COMMITTED
@@ -92,10 +93,11 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 
 
 def _unstable(group: Group, sends: pa.Table) -> Mask:
-    """Return a mask of the sends whose records lie beyond the end of the reads that count.
+    """Return a mask of the sends whose records are beyond the end of the relevant final reads.
 
-    A record's offset comes from the leader's final log, or else from its acknowledgement. If logs
-    are not visible, a send counts only if an open transaction was seen at that end (`held_back`).
+    A record's offset comes from the leader's final log, or else from the acknowledgement. If logs
+    are not visible, the mask contains a send only if an open transaction was seen at that end
+    (`held_back`).
     """
     log, reads = group.final_log, group.table("final_reads")
     if not group.facts.plan.transactional:
@@ -242,7 +244,7 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
 
 
 def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
-    """Return a phrase with the broker that answered the first of the reads; empty if none."""
+    """Return a phrase with the broker that answered the first of the reads; empty without reads."""
     polls = group.table("polls")
     mine = select(polls, within(ints(polls, "op_id"), np.array(op_ids, dtype=np.int64)))
     if not mine.num_rows:
@@ -312,7 +314,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
 
 
 def _without_leader(group: Group, since_ns: int) -> str:
-    """Return a phrase if all reports since some time name no leader of the partition."""
+    """Return a phrase if the partition had no leader in any report since a time."""
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0

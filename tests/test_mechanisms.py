@@ -235,12 +235,50 @@ Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6-Debian-1deb12u1 mixed mode)
 \tat kafka.controller.KafkaController$Expire.waitUntilProcessed(KafkaController.scala:1504)
 """},
 )  # fmt: skip
+MARKER = Case(
+    anomaly="lost-write",
+    example={"cause": (
+        "the logs of n1, n2 and n3 hold it at offset 381, but no marker ends its transaction: the"
+        " next marker of its producer, at offset 472, follows op 11488's record and ends both"
+        " transactions; the marker was there at 133.094 s, when op 11238 read the record as"
+        " committed, before op 11488 began: a cleaner of n1 removed the marker and kept the record;"
+        " the record at offset 420 has the key of a commit marker"
+    )},
+)  # fmt: skip
+ABOVE = Case(
+    anomaly="uncommitted-read",
+    example={"topic": "log-1", "partition": 1, "offset": 136, "evidence": {
+        "announced_by": 1, "announced_high_watermark": 135, "offset": 136}},
+    logs={"n1/server.log": """\
+[2026-11-29 11:37:19,035] INFO Cleaner 0: Swapping in cleaned segment LogSegment(baseOffset=0, \
+size=1942) for segment(s) List(LogSegment(baseOffset=0, size=1942), LogSegment(baseOffset=135, \
+size=375)) in log Log(dir=/data/log-1-1, topic=log-1, partition=1, highWatermark=135, \
+lastStableOffset=135, logStartOffset=0, logEndOffset=139) (kafka.log.LogCleaner)
+[2026-11-29 11:37:19,036] INFO [kafka-log-cleaner-thread-0]:
+\tLog cleaner thread 0 cleaned log log-1-1 (dirty section = [135, 138])
+"""},
+)  # fmt: skip
 GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
     "KAFKA-14616": STRAY, "KAFKA-13727": CLEANED, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
     "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION, "KAFKA-7164": SKIPPED,
+    "KAFKA-14055": MARKER, "KAFKA-13194": ABOVE,
 }  # fmt: skip
 INNOCENT = [
+    # Nobody read the record; no record has the marker's key.
+    ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).replace(
+        "the marker was there at 133.094 s, when op 11238 read the record as committed, before op"
+        " 11488 began: a cleaner of n1 removed the marker and kept the record",
+        "its coordinator sent no marker, or n1, leader of log-1-1 in epoch 0, appended none"))),
+    ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).partition("; the record")[0])),
+    # Cleaned below the record; another high watermark, partition or leader; the next cleaning.
+    ("KAFKA-13194", ABOVE.without("[135, 138]", "[132, 136]")),
+    ("KAFKA-13194", ABOVE.without("highWatermark=135", "highWatermark=138")),
+    ("KAFKA-13194", ABOVE.told(partition=0)),
+    ("KAFKA-13194", ABOVE.told(evidence={"announced_by": 2, "announced_high_watermark": 135,
+                                         "offset": 136})),
+    ("KAFKA-13194", ABOVE.without("cleaned log log-1-1 (dirty section = [135, 138])",
+                                  "cleaned log log-1-1 (dirty section = [132, 135])")),
     # A new leader; a fetcher from the leader in between; another partition; a recorded truncation;
     # the skipped leader is the one in between; a follower that led before it.
     ("KAFKA-7164", SKIPPED.without("Skipped the become-follower", "Completed the become-follower")),

@@ -1,12 +1,13 @@
-"""Keys and tombstones of a compacted topic's messages. Both follow from the value.
+"""The keys and tombstones of a compacted topic, computed from the number (value) of a message.
 
-So a value and the partition's number of keys determine a message's key, and whether its payload is
-null. The record needs no columns for them. A key is its number in four big-endian bytes, as Kafka's
-`IntegerSerializer` writes it. The keys 0 and 1 are also the keys of transaction markers. A cleaner
-must distinguish them (KAFKA-14055).
+The value and the partition's number of keys determine a message's key, and whether its payload is
+null. So the record of a run needs no columns for keys and tombstones. A key is a number in four
+big-endian bytes, as Kafka's `IntegerSerializer` writes it. The keys 0 and 1 are also the keys of
+transaction markers. A cleaner must distinguish them (KAFKA-14055).
 
 A tombstone has no payload that could contain its value. So each message has a header, the mark. It
-contains the value and the number of keys, in 12 bytes. Other messages' marks have 8 bytes.
+contains the value and the number of keys, in 12 bytes. In topics that are not compacted, a mark has
+8 bytes.
 """
 
 import struct
@@ -20,23 +21,25 @@ _MARK = struct.Struct(">QI")
 MARK_BYTES = _MARK.size
 _KEY = struct.Struct(">I")
 _HALF = 32
+COMMIT_MARKER_KEY = 1
+"""The number of the key whose bytes are those of a commit marker."""
 _TOMBSTONES = 8
-"""One message in this number of messages has no payload."""
+"""On average, one of so many messages has no payload."""
 
 
 def key_number(value: int, keys: int) -> int:
-    """Return the number of a value's message key, below `keys`.
+    """Return the key of the message with this value, as a number below `keys`.
 
     The key is the smaller of two pseudorandom numbers. Low keys are written often and high keys
-    seldom. So a cleaner finds records that are superseded at once, and records that it must keep
-    for long.
+    seldom. So a cleaner finds records that were superseded soon, and records that it must keep for
+    long.
     """
     hashed = mix(value)
     return min((hashed & (1 << _HALF) - 1) % keys, (hashed >> _HALF) % keys)
 
 
 def key_numbers(values: npt.NDArray[np.int64], keys: int) -> npt.NDArray[np.int64]:
-    """Return the number of each value's message key, as in `key_number`."""
+    """Return, for each value, the key of its message as a number, as `key_number` does."""
     hashed, count = mixed(values.astype(np.uint64)), np.uint64(keys)
     low = hashed & np.uint64((1 << _HALF) - 1)
     numbers = np.minimum(low % count, (hashed >> np.uint64(_HALF)) % count)
@@ -65,7 +68,7 @@ def mark_of_value(value: int, keys: int) -> bytes:
 
 
 def marked_value(mark: object) -> tuple[int, int] | None:
-    """Return the value and the number of keys in a header mark, or None for other headers.
+    """Read the value and the number of keys from a header mark; return None for other headers.
 
     The first byte of a value is always 0. Other headers begin with their count, which is never 0.
     """

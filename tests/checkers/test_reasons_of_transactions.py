@@ -12,15 +12,17 @@ from checkers import (
     precommitted_read,
     torn_transaction,
 )
-from checkers.client_reasons import marker_behind
 from checkers.cycles import CHECKERS as CYCLES
 from checkers.dependencies import DEPENDENCIES, WR, dependencies, participants
 from checkers.facts import RunFacts
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import ends_of
+from checkers.markers import marker_behind
 from checkers.protocol import Proved
 from checkers.reigns import GROUPS, TRANSACTIONS, Reign
+from results.record.keys import COMMIT_MARKER_KEY, key_number
 from results.record.tables import TABLES
+from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -362,6 +364,53 @@ def test_who_can_have_left_a_marker_out(coordinator: int, told: str) -> None:
     assert behind(line).endswith(lost)
     # Its own marker came before the record of op 9, which has stood there ever since.
     assert behind({**line, "from_offset": 2}).endswith(told)
+
+
+def test_a_cleaner_that_removes_a_marker_and_keeps_the_record() -> None:
+    later = {**in_txn(B, 4), "op_id": 9, "txn_id": 9, "invoke_ns": 50 * S}
+    compacted = {"workload": "keyed", "keys": 2, "transaction_timeout_s": 9}
+    same_key = [
+        each for each in (pack_value(1, number) for number in range(9, 99))
+        if key_number(each, 2) == COMMIT_MARKER_KEY
+    ]  # fmt: skip
+
+    def behind(
+        *between: Row,
+        plan: Row = compacted,
+        seen_ns: int = 20 * S,
+        how: str = "read_committed",
+        of: int = A,
+        more: int = same_key[0],
+    ) -> str:
+        records = [*log("n1", (0, A)), *between, *log("n1", (0, B), start=4), marker("n1", 5),
+                   *log("n1", (0, more), start=6)]  # fmt: skip
+        on = group(
+            of_txns(records, plan=plan), leadership=[leads(1, 0)], replica_records=records,
+            sends=[in_txn(A, 0), later], replica_states=[state("n1", 7)],
+            polls=[shown(of, 0, isolation=how, op_id=5, complete_ns=seen_ns)],
+        )  # fmt: skip
+        return marker_behind(on, 0, A)
+
+    removed = (
+        "ends both transactions; the marker was there at 20.000 s, when op 5 read the record as"
+        " committed, before op 9 began: a cleaner of n1 removed the marker and kept the record;"
+        " the record at offset 6 has the key of a commit marker"
+    )
+    assert behind().endswith(removed)
+    # Offsets 1 to 3 are there; the topic is not compacted; the read came after the next
+    # transaction's begin, or saw open transactions, too, or another value.
+    there = by(2, log("n1", (0, C), (0, C), (0, C), start=1))
+    for innocent in (
+        behind(*there), behind(plan=OF_TXNS), behind(seen_ns=60 * S),
+        behind(how="read_uncommitted"), behind(of=C),
+    ):  # fmt: skip
+        assert "ends both transactions" in innocent
+        assert "cleaner" not in innocent
+    other_key = next(
+        each for each in (pack_value(1, number) for number in range(9, 99))
+        if key_number(each, 2) != COMMIT_MARKER_KEY
+    )  # fmt: skip
+    assert behind(more=other_key).endswith("a cleaner of n1 removed the marker and kept the record")
 
 
 def test_a_record_behind_a_marker_that_ends_nothing_may_have_come_late() -> None:
