@@ -285,8 +285,10 @@ def _damages_its_index(example: Example, logs: Logs) -> bool:
 def _removes_a_marker(example: Example, _logs: Logs) -> bool:
     """Return whether a cleaner removed the marker of a transaction that was read as committed."""
     removed = (
-        r"the marker was there at .* read the record as committed, before .* began: a cleaner of"
-        r" n\d+ removed the marker and kept the record; .* has the key of a commit marker"
+        r"the marker was there at .* read the record as committed.*: a cleaner of n\d+ removed the"
+        r" marker and kept the record; the record at offset \d+ has the key of a commit marker"
+        r"|: a cleaner of n\d+ removed the marker of this abort, and if n\d+ still lists the abort,"
+        r" readers drop the record; the record at offset \d+ has the key of an abort marker"
     )
     return re.search(removed, example.cause) is not None
 
@@ -388,8 +390,9 @@ MECHANISMS = {
     "KAFKA-14055": Mechanism(
         breaks=("lost-write", "torn-transaction"), is_shown=_removes_a_marker, where=VERDICT,
         affects=(("2.3.0", "3.0.2"), ("3.1.0", "3.1.2"), ("3.2.0", "3.2.1")),
-        means="the record was read as committed, but the logs have no marker of its transaction any"
-        " more: a cleaner removed the marker, and a later record has the marker's key",
+        means="the record was read as committed, but the log has no marker of its transaction any"
+        " more: a cleaner removed the marker, and a later record has the marker's key. Or, the same"
+        " holds for the marker of the abort before, by the same producer",
     ),
     "KAFKA-13194": Mechanism(
         breaks=("uncommitted-read",), is_shown=_cleans_above_the_high_watermark,

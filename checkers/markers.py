@@ -1,100 +1,168 @@
 """Find the marker that ends a record's transaction, or who left it out or removed it."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from checkers.cleaned import keys_in
 from checkers.client_reasons import Sent, log_with, marker_doubt, sent
-from checkers.columns import equal, ints, select, texts
+from checkers.columns import NONE, Ints, equal, ints, select, texts
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
 from checkers.late_records import marker_before
 from checkers.reigns import TRANSACTIONS
 from checkers.transactions import READ_COMMITTED
-from results.record.keys import COMMIT_MARKER_KEY
+from results.record.keys import ABORT_MARKER_KEY, COMMIT_MARKER_KEY
 from results.record.terms import Outcome
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
+class _Record:
+    """A record of a transaction in the log of a replica.
+
+    Attributes:
+        group: The partition.
+        log: The replica's log.
+        at: The record's row in the log.
+        mine: The record's send.
+    """
+
+    group: Group
+    log: ReplicaLog
+    at: int
+    mine: Sent
+
+    @property
+    def offset(self) -> int:
+        """The record's offset."""
+        return int(self.log.offsets[self.at])
+
+    @property
+    def behind(self) -> Ints:
+        """The rows of the log that the record's producer wrote behind the record."""
+        rows = np.flatnonzero(self.log.producer_ids[self.at :] == self.log.producer_ids[self.at])
+        return rows[1:] + self.at
+
+    @property
+    def committed(self) -> bool:
+        """Whether the record's transaction committed."""
+        return self.outcomes(self.mine.op_id) == {Outcome.OK.value}
+
+    def outcomes(self, op_id: int) -> set[str | None]:
+        """Return the outcomes of an op's sends to the partition."""
+        sends = self.group.table("sends")
+        return set(texts(select(sends, ints(sends, "op_id") == op_id), "outcome"))
+
+    def lacks(self, above: int, below: int) -> bool:
+        """Return whether a cleaner removed an offset between two others from the log."""
+        rows = (self.log.offsets > above) & (self.log.offsets < below)
+        return self.group.facts.compacted and int(rows.sum()) < below - above - 1
+
+
 def marker_behind(group: Group, offset: int, value: int) -> str:
-    """Return a clause with the offset of a transaction's marker; "" if the offset is unknown."""
+    """Return a clause about the marker of a record's transaction; "" if nothing is known of it."""
     found, mine = log_with(group, offset, value), sent(group, value)
-    if found is None or mine is None or not mine.in_txn:
+    if found is None or mine is None or not mine.in_txn or found[0].producer_ids[found[1]] < 0:
         return ""
-    log, at = found
-    producer = int(log.producer_ids[at])
-    behind = np.flatnonzero(log.producer_ids[at:] == producer)[1:] + at
+    record = _Record(group=group, log=found[0], at=found[1], mine=mine)
+    log, behind = record.log, record.behind
     markers = behind[log.controls[behind] == 1]
-    if producer < 0 or not len(markers):
-        return ""
-    others_sent = [
-        (sent(group, int(log.values[each])), int(log.offsets[each]))
-        for each in behind
-        if each < markers[0]
-    ]
-    next_ = [(each, its) for each, its in others_sent if each and each.op_id != mine.op_id]
-    place = int(log.offsets[markers[0]])
-    if next_:
-        other, its = next_[0]
-        lost = marker_doubt(group, offset, mine.sent_ns, below=its)
-        blamed = _removed(group, log, at, other, below=its) or (
-            f"{marker_before(log, at)}{_who_ends(group, mine.op_id, offset)}"
-            f"{f', or the marker was lost: {lost}' if lost else ''}"
-        )
-        gave_up = _gave_up(group, other.op_id)
-        return (
-            f"no marker ends its transaction: the next marker of its producer, at offset {place},"
-            f" follows op {other.op_id}'s record{gave_up} and ends both transactions; {blamed}"
-        )
-    return f"its transaction's marker is at offset {place}"
+    first = int(markers[0]) if len(markers) else len(log.offsets)
+    others = [(row, sent(group, int(log.values[row]))) for row in behind if row < first]
+    later = next(((row, it) for row, it in others if it and it.op_id != mine.op_id), None)
+    if not len(markers):
+        removed = "" if later else _removed(record, None, below=log.end)
+        return removed and f"no marker of its producer is behind it; {removed}"
+    place = int(log.offsets[first])
+    if later is None:
+        return f"its transaction's marker is at offset {place}{_dropped(record)}"
+    row, other = later
+    below = int(log.offsets[row])
+    lost = marker_doubt(group, offset, mine.sent_ns, below=below)
+    blamed = _removed(record, other, below=below) or (
+        f"{marker_before(log, record.at)}{_who_ends(group, mine.op_id, offset)}"
+        f"{f', or the marker was lost: {lost}' if lost else ''}"
+    )
+    failed = Outcome.FAIL.value in record.outcomes(other.op_id)
+    gave_up = ", which did not commit," if failed else ""
+    return (
+        f"no marker ends its transaction: the next marker of its producer, at offset {place},"
+        f" follows op {other.op_id}'s record{gave_up} and ends both transactions; {blamed}"
+    )
 
 
-def _removed(group: Group, log: ReplicaLog, at: int, later: Sent, *, below: int) -> str:
-    """Return proof that a cleaner removed a transaction's marker, but kept its record; or "".
+def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
+    """Return proof that a cleaner removed a committed transaction's marker, or "".
 
     A read with read_committed got the record before the producer's next transaction began. So at
     that time, the leader's log had the marker. Cleaners must keep a marker as long as a record of
     its transaction is in the log (KAFKA-14055, KAFKA-8351).
 
     Args:
-        group: The partition.
-        log: A replica's log.
-        at: The record's row.
-        later: The first send of the next transaction of the record's producer.
-        below: The offset of that send's record.
+        record: The record.
+        later: The first send of the producer's next transaction here; None if there is none.
+        below: The offset of that send's record, or the end of the log.
     """
-    offset, rows_between = int(log.offsets[at]), int((log.offsets[at + 1 :] < below).sum())
-    if not group.facts.compacted or rows_between == below - offset - 1:
+    if not record.committed or not record.lacks(record.offset, below):
         return ""
-    polls = group.table("polls")
-    mine = equal(polls, "isolation", READ_COMMITTED) & (ints(polls, "offset") == offset)
-    mine &= ints(polls, "value") == log.values[at]
+    polls = record.group.table("polls")
+    mine = equal(polls, "isolation", READ_COMMITTED) & (ints(polls, "offset") == record.offset)
+    mine &= ints(polls, "value") == record.log.values[record.at]
     ended, ops = (ints(polls, name)[mine] for name in ("complete_ns", "op_id"))
-    early = np.flatnonzero((ended >= 0) & (ended < later.sent_ns))
+    early = np.flatnonzero((ended >= 0) & (ended < later.sent_ns if later else True))
     if not len(early):
         return ""
     first = early[np.argmin(ended[early])]
+    before = f", before op {later.op_id} began" if later else ""
     return (
         f"the marker was there at {seconds(int(ended[first]))}, when op {int(ops[first])} read the"
-        f" record as committed, before op {later.op_id} began: a cleaner of {log.node} removed the"
-        f" marker and kept the record{_same_key(group, log, at)}"
+        f" record as committed{before}: a cleaner of {record.log.node} removed the marker and kept"
+        f" the record{_same_key(record, COMMIT_MARKER_KEY, 'a commit')}"
     )
 
 
-def _same_key(group: Group, log: ReplicaLog, at: int) -> str:
-    """Return a clause about the first later record that has the key of a commit marker; or ""."""
-    if not group.facts.plan.keys:
+def _dropped(record: _Record) -> str:
+    """Return why readers may drop a committed record: the marker of an earlier abort is missing.
+
+    If a broker still lists the aborted transaction, a client drops the producer's records until it
+    gets an abort marker of this producer.
+    """
+    group, log, offset = record.group, record.log, record.offset
+    sends, mine = group.table("sends"), record.mine
+    offsets, ops = ints(sends, "offset"), ints(sends, "op_id")
+    (name, *_) = texts(select(sends, ops == mine.op_id), "transactional_id")
+    earlier = equal(sends, "transactional_id", name or "") & (ops != mine.op_id)
+    earlier &= (offsets >= 0) & (offsets < offset)
+    last = int(offsets[earlier].max(initial=NONE))
+    if last < 0 or not record.committed or not record.lacks(last, offset):
         return ""
-    sent_later = np.flatnonzero(log.values[at:] >= 0) + at
-    same = sent_later[keys_in(group, log.values[sent_later]) == COMMIT_MARKER_KEY]
-    if not len(same):
+    op_id = int(ops[earlier & (offsets == last)][0])
+    between = (log.offsets > last) & (log.offsets < offset)
+    ended = between & (log.controls == 1) & (log.producer_ids == log.producer_ids[record.at])
+    if ended.any() or record.outcomes(op_id) != {Outcome.FAIL.value}:
         return ""
-    return f"; the record at offset {int(log.offsets[same[0]])} has the key of a commit marker"
+    return (
+        f"; before, its producer aborted op {op_id}, whose last record here was at offset {last}: a"
+        f" cleaner of {log.node} removed the marker of this abort, and if {log.node} still lists"
+        f" the abort, readers drop the record{_same_key(record, ABORT_MARKER_KEY, 'an abort')}"
+    )
 
 
-def _gave_up(group: Group, op_id: int) -> str:
-    sends = group.table("sends")
-    failed = equal(sends, "outcome", Outcome.FAIL.value) & (ints(sends, "op_id") == op_id)
-    return ", which did not commit," if failed.any() else ""
+def _same_key(record: _Record, key: int, marker: str) -> str:
+    """Return a clause about the first later record with the key of a marker, or "".
+
+    Args:
+        record: The record.
+        key: The number of the marker's key.
+        marker: The kind of the marker: `a commit`.
+    """
+    log = record.log
+    later = np.flatnonzero(log.values[record.at :] >= 0) + record.at
+    if not record.group.facts.plan.keys or not len(later):
+        return ""
+    same = log.offsets[later[keys_in(record.group, log.values[later]) == key]].tolist()
+    return f"; the record at offset {same[0]} has the key of {marker} marker" if same else ""
 
 
 def _who_ends(group: Group, op_id: int, offset: int) -> str:

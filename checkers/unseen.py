@@ -345,9 +345,11 @@ def _open_there(group: Group, offset: int) -> str:
             f"the transaction of op {mine.op_id} has ended: its marker is at offset {marker} in"
             f" the log of {log.node}, but {who} reported the last stable offset {offset}"
         )
-    if marker_behind(group, offset, value):
+    if marker := marker_behind(group, offset, value):
+        because = f": {marker}" * marker.startswith("no marker")
         return (
             "its leader did not let readers continue from this offset, as for an open transaction"
+            f"{because}"
         )
     lost = marker_doubt(group, offset, mine.sent_ns)
     return (

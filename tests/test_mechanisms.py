@@ -245,6 +245,12 @@ MARKER = Case(
         " the record at offset 420 has the key of a commit marker"
     )},
 )  # fmt: skip
+ABORTED = (
+    "the logs of n1, n2 and n3 hold it at 88, and 2 other reads returned it, and its transaction's"
+    " marker is at offset 90; before, its producer aborted op 9895, whose last record here was at"
+    " offset 77: a cleaner of n2 removed the marker of this abort, and if n2 still lists the abort,"
+    " readers drop the record; the record at offset 91 has the key of an abort marker"
+)
 ABOVE = Case(
     anomaly="uncommitted-read",
     example={"topic": "log-1", "partition": 1, "offset": 136, "evidence": {
@@ -271,6 +277,7 @@ INNOCENT = [
         " 11488 began: a cleaner of n1 removed the marker and kept the record",
         "its coordinator sent no marker, or n1, leader of log-1-1 in epoch 0, appended none"))),
     ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).partition("; the record")[0])),
+    ("KAFKA-14055", MARKER.told(cause=ABORTED.partition("; the record")[0])),
     # Cleaned below the record; another high watermark, partition or leader; the next cleaning.
     ("KAFKA-13194", ABOVE.without("[135, 138]", "[132, 136]")),
     ("KAFKA-13194", ABOVE.without("highWatermark=135", "highWatermark=138")),
@@ -353,6 +360,10 @@ the partition is not online or is no longer the leader.. \
 def test_every_mechanism_has_a_guilty_and_an_innocent_run() -> None:
     assert GUILTY.keys() == MECHANISMS.keys()
     assert {ticket for ticket, _ in INNOCENT} == MECHANISMS.keys()
+
+
+def test_the_marker_of_the_abort_before_counts_too(tmp_path: Path) -> None:
+    assert MARKER.told(cause=ABORTED).shown("KAFKA-14055", tmp_path) == ("lost-write",)
 
 
 @pytest.mark.parametrize("ticket", MECHANISMS)
