@@ -2,9 +2,9 @@
 
 Your own tests can run plans through the fixture `logquake_run`. pytest imports this module in every
 session of an environment that has Logquake installed. Some of these sessions belong to projects
-with a package of their own named `harness` or `results`. So this module has a unique name. It
-imports other Logquake packages only if the session asks for a suite (`harness.suites.plugin`) or
-has a test that runs a plan.
+with a package of their own named `harness` or `results`. So this module has a unique name. This
+module imports other Logquake packages only if the session asks for a suite
+(`harness.suites.plugin`) or has a test that runs a plan.
 """
 
 from __future__ import annotations

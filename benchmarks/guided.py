@@ -323,7 +323,7 @@ def table(lines: Sequence[Line]) -> str:
     for bug in BUGS:
         sooner = [_minutes(other) - _minutes(one) for one, other in pairs if one.bug == bug]
         rows.append(f"| {bug} | {_compared(sooner)} |")
-    rows += ["", "A hunt that did not find the bug counts as its whole budget."]
+    rows += ["", "If a hunt did not find the bug, its whole budget counts as its time."]
     return "\n".join(rows)
 
 

@@ -81,15 +81,15 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     beside = [
-        "", "Bugs that runs showed beside another failure, which was the one that was rerun:", "",
+        "", "In these rows, the runs showed a bug, but were rerun because of another failure:", "",
         "| Ticket | Release | Runs | Broke | Rules |", "|---|---|---|---|---|",
     ]  # fmt: skip
     vain = [
-        "", "Hunts that did not find the expected ticket:", "",
+        "", "These hunts did not find the expected ticket:", "",
         "| Ticket | Release | Main phases | Runs | Command |", "|---|---|---|---|---|",
     ]  # fmt: skip
     withdrawn = [
-        "", "Tickets that were reported at first, and are not shown:", "",
+        "", "These tickets were reported at first, but the evidence was not enough:", "",
         "| Ticket | Release | Why not |", "|---|---|---|",
     ]  # fmt: skip
     for step in STEPS:
@@ -105,7 +105,7 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
             for line in mine for ticket, why in line.withdrawn.items()
         ]  # fmt: skip
     means = [
-        "", "What shows a ticket, in which files of the run, and on which releases it counts:", "",
+        "", "The evidence for each ticket, the files, and the releases on which it counts:", "",
         "| Ticket | Mechanism | Files | Releases |", "|---|---|---|---|",
         *(f"| {_link(ticket)} | {each.means} | `{each.where}` |"
           f" {', '.join(f'from {first}, fixed in {fixed}' for first, fixed in each.affects)} |"

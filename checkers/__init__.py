@@ -14,10 +14,10 @@ check stored runs, live runs and simulated runs.
 * `spark/` runs the checkers with Spark. `spark/local.py` runs them in this process.
 
 Only `harness` imports this package. The package imports `results.record`. `checkers.spark` also
-imports `cluster.files`. Only `checkers/spark` imports pyspark, and only when pyspark is used.
+imports `cluster.files`. Only `checkers/spark` imports pyspark, at its first use.
 
 To add a checker, edit three files: the checker's module, its test in `tests/checkers`, and one line
-in `registry.py`. The module's docstring has three sections: the definition, why it proves
-something, and what would not prove it. A new anomaly also needs a definition in the oracle,
-`tests/oracle`. Write that definition without reading the checker's code.
+in `registry.py`. The module's docstring has three sections: "Definition", "Why it proves something"
+and "What would not prove it". A new anomaly also needs a definition in the oracle, `tests/oracle`.
+Write that definition without reading the checker's code.
 """

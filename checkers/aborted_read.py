@@ -156,7 +156,7 @@ def _describe(group: Group, read: AbortedRead) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Explain, for a report, which broker or client delivered a value although its send failed."""
+    """Explain, for a report, which broker or client delivered a value although the send failed."""
     value, offset = number_in(found, "value"), number_in(found, "offset")
     if found.evidence.get("transactional"):
         return _why_aborted(group, found)
@@ -222,7 +222,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
     return (
         "its producer never asked for a commit, and no read_committed read skipped the record:"
         f" {_coordinator(group, value, got)} ended the transaction as committed, or each broker"
-        f" that served the record wrongly treated it as committed{ends}"
+        f" that served the record treated the record as committed by mistake{ends}"
     )
 
 

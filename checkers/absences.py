@@ -1,4 +1,4 @@
-"""Find the periods in which a broker was down or paused, from the measurements of the faults.
+"""Use the measurements of the faults to find the periods in which a broker was down or paused.
 
 A broker answers no request in such a period.
 """
@@ -13,7 +13,7 @@ from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
-"""States (as in `/proc/PID/stat`) of a process that answers no request. None: it has ended."""
+"""The states (see `/proc/PID/stat`) of a process that answers no request. None: no process."""
 _ENDED = _AWAY - {"T"}
 """The states in `_AWAY` that mean an ended process. A stopped process (`T`) can continue."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
@@ -36,10 +36,10 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return, for each target of an unconfirmed fault, the times of its answers around the fault.
+    """Return the times at which targets of unconfirmed faults answered, before and after the begin.
 
-    The key is the target and the begin of the fault. The value is the time of the last answer
-    before the begin, and the time of the first answer after the begin; -1 if there is none. The
+    The key is the target and the begin of the fault. The value is two times: of the last answer
+    before the begin, and of the first answer after it. A time is -1 if there is no such answer. The
     result is stored as `RunFacts.answers`.
 
     Args:

@@ -1,4 +1,4 @@
-"""ack-mismatch: an acknowledgement named an offset that does not hold its record.
+"""ack-mismatch: the offset in an acknowledgement does not hold the acknowledged record.
 
 Definition: the acknowledged offset does not hold the value, and another offset of the partition
 does. The check uses the last leader's final log. If that log was not read, the check uses the
@@ -10,10 +10,10 @@ wrong offset misleads them.
 
 What would not prove it: a value that is at no offset is a `lost-write`. An offset below the log's
 start proves nothing. With acks=1 or an unclean election, the record may have been truncated at the
-acknowledged offset, while another try of the send was kept at another offset. One wrong answer can
-match several definitions. If a reader got another value at the offset, `inconsistent-offsets`
-reports it too. If the value is at several offsets, `duplicate` reports it too. The evidence lists
-these checks under `also`.
+acknowledged offset. Another try of the same send may have been kept at another offset. One wrong
+answer can match several definitions. If a reader got another value at the offset,
+`inconsistent-offsets` is reported, too. If the value is at several offsets, `duplicate` is
+reported, too. The evidence lists these checks under `also`.
 """
 
 from dataclasses import dataclass
@@ -197,7 +197,7 @@ CHECKER = Checker(
             "inconsistent-offsets": "the acknowledged offset holds another value",
             **dict.fromkeys(
                 OF_WRITERS,
-                ("with a wrong offset in its acknowledgement, a message seems out of order"),
+                ("if its acknowledgement has a wrong offset, a message seems to be out of order"),
             ),
         },
     ),

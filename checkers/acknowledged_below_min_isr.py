@@ -42,8 +42,8 @@ SLACK_NS = 2 * TOLD_LATE_NS
 LASTING_NS = 5 * NS_PER_S
 """The anomaly is reported only if acknowledgements continue for longer than this.
 
-In so long a time, a replica cannot join and leave the ISR unseen, because each broker is asked four
-times a second.
+In this time, a replica cannot join and leave the ISR unseen: each broker is asked four times a
+second.
 """
 _REPEATED_NS = 3 * NS_PER_S
 """The largest gap between two answers of one low-ISR period.
@@ -54,7 +54,7 @@ Unchanged answers are recorded only every two seconds.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """Acknowledgements that were given while the ISR was too small.
+    """The acknowledgements that were given while the ISR was too small.
 
     Attributes:
         from_ns, to_ns: The times of the first and of the last acknowledgement.
@@ -185,7 +185,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Count, for each epoch, a period's acknowledged sends that are in the final log.
+    """Count, for each epoch, the sends that were acknowledged in a period and are in the final log.
 
     A send does not count if its offset now holds another record, which a later leader wrote.
     """
@@ -202,7 +202,7 @@ def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
 
 
 def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
-    """Return the Metadata answers that brokers gave in a period, if they name an ISR."""
+    """Return the brokers' Metadata answers that name an ISR and were given in a period."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & present(rows, "isr")
     told &= (ints(rows, "observed_ns") >= between_ns[0]) & (ints(rows, "asked_ns") <= between_ns[1])
@@ -210,7 +210,7 @@ def _told(group: Group, between_ns: tuple[int, int]) -> pa.Table:
 
 
 def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int]) -> bool:
-    """Return whether a leader's own Metadata answers for its epoch all name too small an ISR."""
+    """Return whether each Metadata answer of a leader for its own epoch names too small an ISR."""
     told = _told(group, between_ns)
     own = select(told, equal(told, "observer", node) & (ints(told, "leader_epoch") == epoch))
     needed = group.facts.plan.least_insync
@@ -220,8 +220,8 @@ def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int
 def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> list[str]:
     """Return the ISRs that brokers named in a period, but that the controllers never logged.
 
-    The controllers' last ISRs are ignored if they are too small and brokers named a larger ISR
-    later.
+    If brokers named a sufficient ISR after the period, the last too small ISRs of the controllers'
+    log are ignored.
     """
     needed, written = group.facts.plan.least_insync, list(undisputed(group))
     after = _told(group, (between_ns[1], NEVER_NS))

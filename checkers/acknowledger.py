@@ -5,8 +5,8 @@ Any of these facts excludes a candidate:
 
 - The broker knew a later epoch before the send, or only an earlier epoch after the send.
 - The broker was down during the send.
-- Its log is complete and lost nothing, but does not hold the record at the offset.
-- Its observed log end offset, before or after the send, shows that it did not append the record.
+- The broker's log is complete and lost nothing, but does not hold the record at the offset.
+- The broker's log end offset, before or after the send, shows that it did not append the record.
 - The producer's sequences name another leader.
 - All copies have another epoch, and the client had no time to retry.
 
@@ -32,19 +32,19 @@ from results.record.terms import Source
 from results.record.verdict import Evidence
 
 KNOWN_NS = 500_000_000
-"""The maximum delay between a change of leader and a broker's answer about it."""
+"""The maximum delay until a broker's answers show a change of leader."""
 ZOOKEEPER = "zk"
-"""The observer's name for ZooKeeper. A new leader is written there before that leader leads."""
+"""The name of ZooKeeper as an observer. ZooKeeper knows a new leader before that leader leads."""
 _REMAKE = frozenset({"reassignment", "wipe"})
-"""Faults that make a broker copy its replica from the beginning again."""
+"""The faults after which a broker copies a whole replica again."""
 LOOK_NS = 2_000_000_000
 """A log end offset may be this much older than its recorded time: two request timeouts."""
 _GAP = 8
 """If no source reported some successive epochs, at most this many of them are candidates."""
 _OF_TIME = 2
-"""The number of rules about time. They come first; the later rules test the content of logs."""
+"""The number of rules about time. These rules come first; later rules test the content of logs."""
 FILES = (Source.METADATA_LOG, Source.STATE_CHANGE_LOG)
-"""Sources whose rows come from a broker's files, not from its answers."""
+"""The sources whose rows come from files of a broker, not from answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Acknowledger(Leader):
 
 
 _UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
-"""A leader that no source reported. It is a candidate if time excludes all known leaders."""
+"""An unreported leader. It is a candidate if the rules about time exclude all known leaders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ class _Answers:
     """One broker's answers about the leader of a partition.
 
     Attributes:
-        seen_ns, knew: The sorted times of answers, each with the highest epoch up to then.
-        asked_ns, learned: The sorted times of requests, each with the lowest epoch from then on.
+        seen_ns, knew: The sorted times of answers; for each, the highest epoch until then.
+        asked_ns, learned: The sorted times of requests; for each, the lowest epoch from then on.
         reigns: For each epoch, the period in which the broker named itself as leader.
     """
 
@@ -172,10 +172,10 @@ def acknowledgers(group: Group, record: Acked) -> tuple[Acknowledger, ...]:
 def _may_have_dropped(
     group: Group, record: Acked, who: Acknowledger, others: Sequence[Acknowledger]
 ) -> bool:
-    """Return whether a leader may have acknowledged a record that its log lost without a trace.
+    """Return whether a leader may have acknowledged a record, and then lost it without a trace.
 
-    This candidate alone must be known to have led during the whole send. Also, another record of
-    its epoch is at the offset, or another broker was reported as that epoch's leader, too.
+    Only this candidate is known to have led during the whole send. Also, another record of its
+    epoch is at the offset, or a second broker was reported as leader of that epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False
@@ -218,7 +218,7 @@ def may_be_resent(group: Group, record: Acked) -> bool:
 
 
 def _one_by_one(group: Group) -> bool:
-    """Return whether a record that a leader acknowledged is never written by a later leader.
+    """Return whether later leaders never append a record that an earlier leader acknowledged.
 
     That holds with idempotence: all of the ISR has the record, and the next leader is in the ISR.
     """
@@ -283,7 +283,7 @@ def read_whole(group: Group, node: str) -> bool:
 
 
 def shrank(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a log end was observed above a record, and later at or below it."""
+    """Return whether a log end was observed above a record, and later at or below that record."""
     return any(one > record.offset >= two for one, two in group.view(_shrinkings).get(node, ()))
 
 
@@ -376,7 +376,7 @@ def _reign(group: Group, who: Acknowledger) -> _Reign | None:
 
 
 def _grew_then(group: Group, record: Acked, who: Acknowledger) -> bool:
-    """Return whether a leader's log may have grown beyond the record during its send.
+    """Return whether a leader's log may have grown beyond a record while the record was sent.
 
     Before the send, the log must end at the record's offset or below; after the send, above it.
     """
@@ -473,7 +473,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
 
 
 def _first_told(group: Group) -> dict[int, int]:
-    """Return, for each epoch, the time at which any source first reported it or a later epoch."""
+    """Return, for each epoch, the time at which any source first reported this or a later epoch."""
     rows = group.table("leadership")
     rows = select(rows, (ints(rows, "observed_ns") >= 0) & (ints(rows, "leader_epoch") >= 0))
     times, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
@@ -491,7 +491,7 @@ def named(found: Sequence[Acknowledger]) -> str:
 
 
 def evidence_of(found: Sequence[Acknowledger]) -> Evidence:
-    """Return the leaders as evidence; broker or epoch is null if the leaders differ in it."""
+    """Return the leaders as evidence; a field is null if the leaders differ in that field."""
     brokers, epochs = {each.broker for each in found}, {each.epoch for each in found}
     return {
         "leader_then": known(min(brokers)) if len(brokers) == 1 else None,

@@ -3,9 +3,9 @@
 Only a leader answers ListOffsets. The answer names the leader's epoch. For read_uncommitted
 readers, the latest offset in the answer is the leader's high watermark. Records below the high
 watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader delays
-its answer until its high watermark reaches the start of its epoch. So its answer is never below an
-answer of an earlier epoch. Older brokers announce nothing: before 2.1 (KIP-320) their answers name
-no epoch, and in 2.1 the high watermark can be lower than an earlier one.
+its answer until its high watermark reaches the start of its epoch. So the new answer is never lower
+than an answer of an earlier epoch. Older brokers announce nothing: before 2.1 (KIP-320) their
+answers name no epoch, and in 2.1 the high watermark can be lower than an earlier one.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Announcements:
-    """Answers of leaders to ListOffsets, sorted by epoch and then by the time of the request."""
+    """The answers of leaders to ListOffsets, sorted by epoch, then by the time of the request."""
 
     brokers: Ints
     epochs: Ints

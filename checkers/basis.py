@@ -21,7 +21,7 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
-"""If a sentence does not hold for all partitions, it names at most this many of them."""
+"""A sentence that holds for only some partitions names at most this many partitions."""
 _BEGINNINGS = ("warmup", "main")
 _STOPPED = "final-reads"
 

@@ -1,10 +1,11 @@
 """broker-ended and broker-hit-from-outside: a broker that ended or stopped without a fault.
 
-Definition: a broker process ended although no fault stopped or killed it. It is `broker-ended` if
-the process ended with its own exit code, or by a crash signal: SIGABRT, SIGSEGV, SIGBUS, SIGILL,
-SIGFPE, SIGTRAP, SIGSYS. It is also `broker-ended` if a broker ends with a failure code after a
-normal stop (SIGTERM): any code except 0 and 143. It is `broker-hit-from-outside` if the process
-ended by another signal or in an unseen way, or was paused (SIGSTOP) without a fault.
+Definition: a broker process ended although no fault stopped or killed it. The anomaly is
+`broker-ended` if the process ended with its own exit code, or by a crash signal: SIGABRT, SIGSEGV,
+SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS. The anomaly is also `broker-ended` if a broker ends with a
+failure code after a normal stop (SIGTERM): any code except 0 and 143. The anomaly is
+`broker-hit-from-outside` if another signal or an unseen cause ended the process. A pause (SIGSTOP)
+without a fault is `broker-hit-from-outside`, too.
 
 Why it proves something: a server runs until it is stopped. A server that exits, halts, crashes or
 runs out of memory makes its share of the cluster unavailable. Kafka halts itself if it cannot
@@ -21,17 +22,18 @@ What would not prove it: the following ends are explained.
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
 - The harness's own file system below the broker's data had failed. The broker is not to blame.
-- The process exits while a fault leaves it no file handles, or shortly after. Its last error must
-  be too many open files, or log folders that failed because of this.
-- The process gets SIGKILL while a fault leaves it little memory, and the kernel counted a kill in
+- The process exits during a fault that takes its file handles, or shortly after such a fault. Its
+  last error must be too many open files, or log folders that failed because of this.
+- The process gets SIGKILL during a fault that limits its memory, and the kernel counted a kill in
   the node's control group. The fault does not explain why the next process ends, because that
   process has its normal limits again.
 - A fault ended the broker, and other faults were in force while the broker restarted. So the new
   process found no controller, or found one too late. These faults must last as long as Kafka waits:
-  60 s for a controller, 30 s for ZooKeeper, or the time that the plan sets. They must last until
-  Kafka gave up, or end less than 10 s before. If the process logged last lines, they must show
-  that it gave up. A stall must be confirmed on links between the broker and its controllers. A slow
-  disk or a lack of a resource must be on the broker's own node or on a controller's node.
+  60 s for a controller, 30 s for ZooKeeper, or the time that the plan sets. The faults must last
+  until Kafka gave up, or must end less than 10 s before that. If the process logged last lines,
+  these lines must show that Kafka gave up. A stall must be confirmed on links between the broker
+  and its controllers. A slow disk or a lack of a resource must be on the broker's own node or on a
+  controller's node.
 
 A disk fault does not explain a signal from outside.
 """
@@ -66,7 +68,7 @@ _BY_SIGNAL = 128
 
 
 def _lives(facts: RunFacts) -> int:
-    """Return the number of processes that were watched; 0 if an old run did not record it."""
+    """Return the number of processes that were watched; 0 for an old run without this number."""
     noted = facts.milestone(NOTED)
     lives = noted.detail.get("lives", "") if noted else ""
     return int(lives) if lives.isascii() and lives.isdigit() else 0
@@ -108,7 +110,7 @@ def ends(facts: RunFacts) -> list[End]:
 
 
 def _how(code: str) -> tuple[str, bool, bool]:
-    """Return how a process ended, whether the cause was outside, and whether it was a signal."""
+    """Return how a process ended, whether from outside, and whether by a signal."""
     if code == "stopped":
         return "was stopped (SIGSTOP)", True, True
     try:
@@ -192,7 +194,7 @@ def _led(facts: RunFacts, node: str, at_ns: int) -> str:
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:
-    """Return a sentence about the last fault that hit a broker before its end was noticed."""
+    """Return a sentence about the last fault that hit a broker before its end."""
     hits = [
         each
         for each in group.facts.disturbances

@@ -18,7 +18,8 @@ from results.record.milestones import Milestone
 from results.record.plan import Plan
 
 SILENT_NS = 5 * NS_PER_S
-"""A longer period without any row is a silence. Polls end and answers come more often than this."""
+"""A longer period without any row is a silence. Awake machines record answers more often than
+this."""
 Span = tuple[int, int]
 
 
@@ -37,7 +38,7 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
         plan: The run's plan.
 
     Returns:
-        None if a fault may still have been in force, or if the run ended before that point.
+        The time. It is None if a fault may still have been in force, or if the run ended earlier.
     """
     reached = {each.name: each for each in milestones}
     asked_for = plan.nemesis if plan.faults is None else plan.faults
@@ -57,7 +58,7 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
     """Return the periods of a run in which no process recorded anything.
 
     Args:
-        times: When ops began and ended, and when brokers answered, in any order.
+        times: The times at which ops began and ended, and at which brokers answered, in any order.
         from_ns: Only later times count. None: the result is empty.
     """
     if from_ns is None:
@@ -79,5 +80,5 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
 
 
 def silent_ns(spans: Iterable[Span], from_ns: int, to_ns: int) -> int:
-    """Return the part of a time span that falls into silences, in nanoseconds."""
+    """Return how many nanoseconds of a time span fall into silences."""
     return sum(max(0, min(end, to_ns) - max(begin, from_ns)) for begin, end in spans)

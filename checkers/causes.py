@@ -5,10 +5,10 @@ leader. Each clause needs its own evidence. Without the evidence, the clause is 
 
 - "Only n2 had it" needs three facts. No copy of another replica has the record. No other replica
   lost anything at that offset. No other replica gave the record to a reader.
-- "Without it" is a clause about a leader. It needs one of three facts. The leader never had the
-  record. Or it wrote another record at the offset in its epoch. Or it led last, and its log only
-  grew.
-- A fault is named as the reason of an election only if it was confirmed before the election.
+- "Without it" is a clause about a leader. The clause needs one of three facts. The leader never had
+  the record. Or, in its own epoch, the leader wrote another record at the offset. Or the leader was
+  the last one, and its log only grew.
+- A fault is named as the reason of an election only if the fault was confirmed before that.
 
 The sentence also lists the facts that the run did not record.
 """
@@ -83,7 +83,7 @@ _MEANWHILE = {
 }  # fmt: skip
 """Phrases for faults during which a leader can still acknowledge records."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
-"""Matches a broker's logged reason for a truncation (`cluster.kafka`) that names its leader."""
+"""Finds the leader in the reason that a follower logs for a truncation (see `cluster.kafka`)."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
 """Faults during which a broker follows no leader."""
 _ALIVE = frozenset({"pause", "isolate"})
@@ -175,8 +175,8 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Return a clause if the acknowledging leader itself wrote another record at the offset.
 
-    The leader's own log shows that if the log lost nothing at the offset. Otherwise the leader may
-    have copied the other record later, as a follower.
+    The leader's own log proves this, provided that the log lost nothing at the offset. Otherwise
+    the leader may have copied the other record later, as a follower.
     """
     epoch, node = by[0].epoch, by[0].node
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
@@ -290,9 +290,9 @@ def _goes_on_without(group: Group, record: Acked) -> str:
 def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
     """Return the ISR around a send if the ISR did not change; otherwise an empty set.
 
-    The last ISR reported before the send and the first one after it must be equal, without another
-    ISR in between. If the ISR is the leader alone, the controllers must not have added a replica in
-    that period.
+    The last ISR that was reported before the send must be equal to the first ISR after the send. No
+    other ISR may be reported in between. If the ISR has only the leader, the controllers must not
+    have added a replica in that period.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = [each for each in told if each[1] <= record.sent_ns][-1:]
@@ -316,11 +316,12 @@ def _lacked(brokers: set[int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Befell:
-    """Clauses about the fault that hit the leader which acknowledged the record.
+    """Clauses about the fault on the leader that acknowledged the record.
 
     Attributes:
         meanwhile: The clause if the fault was in force while the leader acknowledged the record.
-        clauses: The clauses if the fault came after that, and before the next leader's election.
+        clauses: The clauses if the fault came after the acknowledgement, and before the next
+            leader's election.
         then: The clause if only this is known: the fault was in force at the next election, or just
             before it.
         notes: The clauses if the order is unknown, or if the fault was over before the election.
@@ -410,7 +411,7 @@ def _only(group: Group, record: Acked, leader: Acknowledger) -> bool:
 
 
 def _holders(group: Group, record: Acked, leader: Acknowledger, then: Next) -> Iterator[str]:
-    """Yield, for every other replica that had the record, a clause on why it was not elected."""
+    """Yield, for each other replica with the record, why that replica was not elected."""
     if then.rivals:
         return
     isr = isr_before(group, then.epoch)
@@ -467,7 +468,8 @@ def _truncated(
 def _epoch_followed(group: Group, record: Acked, leader: Acknowledger) -> int:
     """Return the first epoch in which the acknowledging leader may have truncated its log.
 
-    Its log lines name the broker that it followed. The result is -1 if they name none or several.
+    The log lines of this leader name the broker that it followed. The result is -1 if the lines
+    name no broker, or several brokers.
     """
     cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
     named = [_FOLLOWED.match(each.reason) for each in cuts if each.node == leader.node]

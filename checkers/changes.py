@@ -23,9 +23,9 @@ FOUND_LATE_NS = 5_000_000_000
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""The first part of rolling faults' names. They end their targets in turn, never two at once."""
+"""The first part of the name of a rolling fault, which ends its targets in turn."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
-"""Resources that a fault can take from a broker. The measured effect has one of these kinds."""
+"""The resources that a fault can take from a broker. The measured effect has one of these kinds."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that hit ZooKeeper."""
@@ -113,7 +113,7 @@ def _strikes(spec: Json, heal: Json) -> int:
     """Return how often a fault broke connections of clients; -1 if unknown.
 
     For a fault that resets connections repeatedly, the heal's row lists the resets. Without that
-    row, the number is unknown. Faults of other families never break single connections: 0.
+    row, the number is unknown. The result is 0 for a fault of another family.
     """
     strikes = heal.get("strikes", [])
     if spec.get("family") != _OF_CLIENTS:
@@ -149,7 +149,8 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     """Return whether a period was quiet as in `was_quiet`, as far as the system can show this.
 
-    If the system never reports epochs or restarts, the function does not check them.
+    If the system never reports epochs or restarts, the function ignores the conditions on epochs or
+    restarts.
     """
     facts = group.facts
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
@@ -161,9 +162,10 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
-    """Return whether a period of the main phase, or later, had no fault in force or just healed.
+    """Return whether no fault was in force in a period, or shortly before the period.
 
-    Also, no broker may have ended by itself since then, and the machine must have been awake.
+    The period must not begin before the main phase. No broker may have ended by itself since the
+    period's begin, and the machine must have been awake.
     """
     main = facts.milestone("main")
     if main is None or since_ns < main.at_ns or until_ns < since_ns:
@@ -194,7 +196,7 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 def first_told_ns(group: Group, epoch: int) -> int:
     """Return the time at which a leader epoch was first reported; -1 if unknown.
 
-    If only logs show the epoch, and it is above all reported epochs, return a time before it began.
+    If only logs show the epoch, and all reported epochs are lower, return a time before its begin.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
@@ -205,7 +207,7 @@ def first_told_ns(group: Group, epoch: int) -> int:
 
 
 def last_word_ns(group: Group) -> int:
-    """Return the earliest time at which a broker reported the leader for the last time.
+    """Return the time after which at least one broker no longer reported the leader.
 
     The result is -1 if a broker never reported the leader.
     """
@@ -237,7 +239,7 @@ def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 
 
 def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None = None) -> bool:
-    """Return whether a fault was in force in a period or shortly before it.
+    """Return whether a fault was in force in a period or shortly before that period.
 
     Args:
         facts: The run's context.

@@ -1,15 +1,16 @@
 """Find which records of a partition a log cleaner may have removed, and which it must have kept.
 
-A cleaner keeps the last record of each key and removes others. It removes a record in two cases: a
-later record of its key stays in the log, or the record is an old tombstone. A tombstone is removed
-some time after it was cleaned (`delete.retention.ms`). Records of aborted transactions are removed
-too. They never count as the last record of a key.
+A cleaner keeps the last record of each key and removes others. A cleaner removes a record in two
+cases: a later record of its key stays in the log, or the record is an old tombstone. A tombstone is
+removed some time after it was cleaned (`delete.retention.ms`). Records of aborted transactions are
+removed too. Such a record never counts as the last record of a key.
 
 So a check cannot expect a committed record if a later record of its key may have committed:
 
-- The later record certainly committed, or the last leader's final log still holds it.
+- The later record certainly committed, or the last leader's final log still holds that record.
 - The later record is a tombstone with a known offset. The tombstone may have been removed since.
-- The later record is a tombstone with an unknown offset. It may have been in any unexplained gap.
+- The later record is a tombstone with an unknown offset. This tombstone may have been in any
+  unexplained gap.
 - The later record is a second copy of a retried tombstone. A second copy is possible if the send
   had no answer, or if the producer is not idempotent. The cleaner never removes a later copy while
   the last leader's final log holds an earlier copy.
@@ -21,10 +22,10 @@ committed, and a cleaner stops at the last stable offset. Before 3.1.0, a cleane
 open transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. In
 these cases, a tombstone may have been anywhere.
 
-Any other later record was truncated, or a still later record of its key replaced it. Without the
-final log, every later record that was reported or read counts. Sends that certainly failed never
-count, and values that were never sent do not count. If the keys are unknown (`Plan.keys`) or the
-run's streams are cut, a cleaner may have removed any record.
+Any other later record was truncated, or was replaced by a still later record of the key. Without
+the final log, every later record that was reported or read counts. Sends that certainly failed
+never count, and values that were never sent do not count. If the keys are unknown (`Plan.keys`) or
+the run's streams are cut, a cleaner may have removed any record.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ _FAR = int(np.iinfo(np.int64).max)
 _FIRST_BOUNDED = (3, 1)
 """The first version in which cleaners never remove records above the high watermark."""
 _TELL = ("sends", "polls")
-"""Tables that report the value that an offset held at some time."""
+"""The tables that report which value an offset held at some time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
@@ -64,8 +65,8 @@ class Latest:
     Attributes:
         offsets: For each key number, the highest offset of such a record; -1 if there is none.
         tombstones: For each key number, the highest known offset of a tombstone; -1 if none.
-        adrift: For each key number, the highest possible offset of a tombstone, or of a second
-            copy, if its offset is unknown; -1 if there is none.
+        adrift: For each key number, the highest possible offset of a tombstone or second copy whose
+            offset is unknown; -1 if there is none.
     """
 
     offsets: Ints
@@ -220,7 +221,7 @@ def _taken(group: Group) -> Ints:
 
 
 def _in_all_logs(group: Group) -> Ints:
-    """Return the values that the final logs of all replicas hold; none if a log was not read."""
+    """Return the values that are in the final logs of all replicas; empty if a log was not read."""
     logs = list(group.logs.get(FINAL, {}).values())
     if len(logs) < group.facts.plan.replication:
         return np.empty(0, np.int64)

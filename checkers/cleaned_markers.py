@@ -1,15 +1,16 @@
 """Find out if a cleaner may have removed a transaction's marker before the last leader got it.
 
-A cleaner removes a marker at the earliest `delete.retention.ms` after the last record of its
-transaction has left the partition. The cleaner stops at the last stable offset, so every replica in
-sync has the marker by then. A replica that was out of sync for longer may keep a record of the
-transaction and never get the marker. Then the transaction stays open on this replica only. Kafka
-promises nothing to such a replica.
+A cleaner keeps a marker for at least `delete.retention.ms` after the last record of the transaction
+has left the partition. The cleaner stops at the last stable offset, so every replica in sync has
+the marker by then. A replica that was out of sync for longer may keep a record of the transaction
+and never get the marker. Then the transaction stays open on this replica only. Kafka promises
+nothing to such a replica.
 
 All of these must hold:
 
-- The last leader's log has a record of the transaction, and no marker after the record. The epoch
-  of the record is before the leader's own, because a leader itself writes all markers of its epoch.
+- The last leader's log has a record of the transaction, and no marker after the record. The
+  record's epoch is earlier than the leader's epoch, because a leader writes all markers of its own
+  epoch.
 - A cleaner may have removed all records of the transaction.
 - The log of another replica lacks all of these records.
 - Between the send of the record and the begin of the leader's epoch, the leader was out of sync for
@@ -20,8 +21,8 @@ A condition counts as true if it cannot be checked, because a log was not read t
 was never reported. If the run shifts clocks, a cleaner may remove a marker at any time, but a
 replica in sync still has the marker.
 
-A replica is out of sync while the reported ISR lacks it, and while its process is down. It may have
-fallen behind earlier, because a leader notices this late (`replica.lag.time.max.ms`).
+A replica is out of sync while the reported ISR lacks it, and while its process is down. The replica
+may have fallen behind earlier, because the leader notices this late (`replica.lag.time.max.ms`).
 """
 
 from collections.abc import Mapping
@@ -63,7 +64,7 @@ class _Open:
 
 
 def may_lack_marker(group: Group, offset: int) -> bool:
-    """Return whether a transaction's marker may have been removed before the last leader got it.
+    """Return whether a transaction's marker may have been removed before the leader got the marker.
 
     Args:
         group: The partition.
@@ -124,7 +125,7 @@ def _is_open(log: ReplicaLog, offset: int) -> bool:
 
 
 def _may_lack(group: Group, log: ReplicaLog, opened: _Open) -> bool:
-    """Return whether a cleaner may have removed a transaction from a log, with its marker."""
+    """Return whether a cleaner may have removed a transaction and its marker from a log."""
     first = int(opened.offsets[0])
     if first >= log.read_end:
         return not _is_whole(group, log)
@@ -149,9 +150,10 @@ def _out_of_sync(group: Group) -> Mapping[int, Mapping[str, _Spans]]:
     """Return the periods in which each node's replica was out of sync.
 
     Returns:
-        Two mappings from a node to periods: when its process was down, and when reported ISRs
-        lacked it. The key of each mapping is the time for which a replica may have been out of
-        sync, unnoticed, before such a period. Empty if no ISR was reported.
+        Two mappings from a node to periods. In the first, the process was down. In the second, the
+        reported ISRs lacked the node. The key of each mapping is a time: so long before such a
+        period, a replica may already have been out of sync, unnoticed. Empty if no ISR was
+        reported.
     """
     told = told_by_leaders(group)
     if not told.num_rows:

@@ -17,7 +17,7 @@ _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
 """The maximum number of distinct strings that one byte can number."""
 PIECE_ROWS = 4_000_000
-"""Checkers process big tables in chunks of about this many rows, where they can."""
+"""Where possible, checkers process big tables in chunks of about this many rows."""
 _SOME = 10_000
 """The number of sampled keys. The key ranges of the chunks are estimated from this sample."""
 _PIECE = 1 << 18
@@ -169,8 +169,8 @@ def ascending(numbers: Ints) -> Ints:
 def within(numbers: Ints, among: Ints) -> Mask:
     """Return a mask of the numbers that also occur in `among`.
 
-    `np.isin` uses a hash table if one number lies far from the rest, such as the `NONE` of a
-    control record's value. That is thirty times slower than sorting.
+    `np.isin` uses a hash table if one number lies far from the rest. Such a number is `NONE`, the
+    value of a control record. A hash table is thirty times slower than sorting.
     """
     if not len(numbers):
         return np.zeros(0, dtype=np.bool_)

@@ -1,9 +1,10 @@
 """commit-lost: a group's coordinator forgot a committed offset that it had acknowledged.
 
 Definition: a member is assigned a partition and asks for the group's committed offset. The answer
-names no offset, or an offset that is too low: below the last commit that was acknowledged before
-the request, and below each commit that may be newer (`group_commits`). Or, after the stop, no
-broker's log of `__consumer_offsets` has an acknowledged commit (`kept_commits`).
+names no offset, or an offset that is too low. A too low offset is below the last commit that was
+acknowledged before the request, and below each commit that may be newer (`group_commits`). The
+anomaly is also reported if, after the stop, an acknowledged commit is in no broker's log of
+`__consumer_offsets` (`kept_commits`).
 
 Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
 has it. The next coordinator of the group reads that topic to its end. A consumer that continues
@@ -185,7 +186,7 @@ def _why_told(group: Group, found: Anomaly) -> str:
 
 
 def _kept(group: Group, found: Anomaly) -> str:
-    """Return a clause if a later answer named the forgotten offset, so it had been stored."""
+    """Return a clause if a later answer named the forgotten offset, which had thus been stored."""
     last = number_in(found, "last_op_id")
     later = [
         each.told_ns
@@ -205,7 +206,7 @@ def _kept(group: Group, found: Anomaly) -> str:
 
 
 def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
-    """Return a clause with the first fault that hit a broker after it acknowledged a commit."""
+    """Return a clause with the first fault on a broker after the broker acknowledged a commit."""
     hits = [
         (each.confirmed_ns, each.kind)
         for each in group.facts.disturbances

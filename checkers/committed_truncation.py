@@ -1,10 +1,11 @@
 """committed-truncation: a replica dropped a record that was committed.
 
-Definition: a replica dropped a record that a leader held when that leader announced a higher high
-watermark. The record is known from an earlier snapshot by offset, epoch and hash. Without
-snapshots, a leader's own announcement in an epoch is compared with its later log. If that log has a
-record of a later epoch below the announced high watermark, or ends below that watermark, the leader
-dropped committed records. If the replica lost power, the evidence reports that.
+Definition: a leader held a record and announced a high watermark above that record. Later, a
+replica dropped the record. The record is known from an earlier snapshot by offset, epoch and hash.
+Without snapshots, a leader's own announcement in an epoch is compared with the leader's later log.
+If that log has a record of a later epoch below the announced high watermark, or ends below that
+watermark, the leader dropped committed records. If the replica lost power, the evidence reports
+that.
 
 Why it proves something: a leader announces a high watermark only when every in-sync replica holds
 all records below it. Every log that has such a record must keep it. A replica that dropped the
@@ -17,10 +18,10 @@ back. In both cases no truncation is recorded.
 
 An announcement proves nothing if the leader's log at that time is unknown. The check takes that log
 from the first copy after the announcement. In a scenario, the copies of a step are made after all
-brokers were asked. If the leader held another record when it announced the high watermark, it has
-dropped that record since, and that record was committed too. The announcement must be older than
-the copy that still has the record. The anomaly is allowed after an unclean election of a later
-epoch, and after a power loss of that replica.
+brokers were asked. If the leader held another record at the time of the announcement, the leader
+has dropped that other record since. The other record was committed, too. The announcement must be
+older than the copy that still has the record. The anomaly is allowed after an unclean election of a
+later epoch, and after a power loss of that replica.
 """
 
 import re
@@ -77,12 +78,13 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """Committed records that a replica no longer has.
+    """The committed records that a replica no longer has.
 
     Attributes:
         node: The replica's node.
         first, last, count: The first and the last offset, and the number of records.
-        had: The copy that still has the records. None: the replica announced them as a leader.
+        had: The copy that still has the records. None: the replica announced these records as a
+            leader.
         lacks: The log that lacks the records, or holds other records at their offsets.
         after: The snapshot of that log.
         announced: The announcement that shows that the records were committed.
@@ -147,7 +149,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
 
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Find records dropped between two copies of a replica; return also the number compared."""
+    """Return how many records were compared, and which records a replica dropped between copies."""
     copies = _copies(group)
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
@@ -165,7 +167,7 @@ def _held(
 ) -> Iterator[tuple[Announcement, Mask]]:
     """Yield announcements, each with a mask of a copy's records that the announcement covers.
 
-    A record is covered if the announcing leader held it and it is below the high watermark.
+    A record is covered if the announcing leader held the record below the high watermark.
     """
     for node, logs in copies.items():
         before_ns = -1
@@ -202,7 +204,7 @@ def _committed(
 
 
 def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Find announced records that their leader dropped; return also the number compared."""
+    """Return how many records were compared, and which announced records their leader dropped."""
     rows, found = 0, dict[str, Dropped]()
     for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
         for node, log in sorted(group.logs[snapshot].items()):
@@ -421,7 +423,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _above_the_end(group: Group, node: str, end: int) -> list[str]:
-    """Return a phrase if a node's checkpoint has an epoch that starts above its log's end.
+    """Return a phrase if a node's checkpoint has an epoch that starts above the end of the log.
 
     A truncation always removes such an epoch.
     """

@@ -74,7 +74,7 @@ class Found:
     """The result of a step.
 
     Attributes:
-        problems: Problems that kept data from being read.
+        problems: Problems because of which some data could not be read.
         parts: The parts of the unit, if the step divided a unit.
         files: The names of the files that a part wrote.
     """
@@ -103,7 +103,7 @@ class _Reading:
     """The names of the files that each part wrote."""
 
     def due(self) -> dict[int, Unit]:
-        """Return the parts to read next, which include parts of broken streams to read again."""
+        """Return the parts that must be read next; a part of a broken stream may be read again."""
         unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
         if unread:
             return unread
@@ -256,8 +256,8 @@ def take(step: Step, read_node: NodeReader, look: NodeLooker) -> Found:
 
     Args:
         step: The step.
-        read_node: Reads a node's files.
-        look: Lists a node's replicas.
+        read_node: The function that reads a node's files.
+        look: The function that lists a node's replicas.
     """
     if step.table:
         _put_together(step)
@@ -399,7 +399,7 @@ def _rank(place: Iterable[str | int | None]) -> _Rank:
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Yield a place's rows file after file, or return None if the files' key ranges overlap."""
+    """Yield a place's rows, one file after the other, or return None if the files' keys overlap."""
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),

@@ -27,7 +27,7 @@ class Entry:
         leader, epoch, isr: The partition's leader, leader epoch and ISR from then on; leader -1:
             no leader.
         unclean: Whether the record marks the election as unclean.
-        follows: Whether no disputed record lies between this entry and the entry before.
+        follows: Whether this entry follows the previous entry without a disputed record in between.
     """
 
     offset: int
@@ -134,7 +134,8 @@ def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
     """Return the last offset that a node's copy of the log certainly reaches.
 
     The result is at least the copy's last record of the partition. If the node's files were read to
-    their ends, the copy also reaches each record that the node had fetched, by a leader's answer.
+    their ends, the copy also reaches each record that the node had fetched according to a leader's
+    answer.
     """
     whole = node in group.facts.collected_nodes - group.facts.unreadable_nodes
     return max(*copy, group.facts.quorum.marks.get(node, 0) - 1 if whole else 0)

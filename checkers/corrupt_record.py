@@ -1,20 +1,20 @@
 """corrupt-record: a record of this run differs from what its writer sent.
 
-Definition: a reader got a record, or a final log holds one, with a value that was sent to this
-partition. But its payload, key, headers or timestamp differ from the sent ones.
+Definition: a reader got, or a final log holds, a record whose value was sent to this partition. But
+the payload, key, headers or timestamp of that record differ from the sent ones.
 
 Why it proves something: key, headers and payload follow from the value and the timestamp in the
 payload (`results.record.contents`), so every byte is known. The producer computes the batch's
 checksum before it sends the batch. Brokers, followers, readers and Logquake's segment reader verify
 that checksum. This check ignores batches with a wrong checksum. So if a record differs although its
-checksum is right, a broker wrote it that way and computed a new checksum.
+checksum is right, a broker wrote the changed record with a new checksum.
 
 What would not prove it: a value that was not sent to the partition is a `phantom`. A timestamp that
 the broker sets (`LogAppendTime`) does not count. Headers do not count in a message format without
 headers. Records of old runs, before messages had such contents, do not count. A fault that flips a
 bit excuses nothing, because the checksum is wrong then. But a log cleaner copies records without
-verifying the checksum, and computes a new one. With compaction, damage is allowed from the flipped
-batch on.
+verifying their checksum, and computes a new checksum. With compaction, damage is allowed from the
+flipped batch on.
 """
 
 from dataclasses import dataclass

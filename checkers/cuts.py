@@ -11,12 +11,12 @@ from checkers.witnesses import Truncation, by_node, truncations_of, which_cut
 def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
     """Return the truncations that may have dropped a record, the last leader's first.
 
-    If a log ended above the record's offset before the send, it held another record at the offset.
-    If such a log was truncated only once at this offset, that truncation dropped the other record,
-    not this one.
+    If a log ended above the record's offset before the send, that log held another record at the
+    offset. If such a log was truncated only once at this offset, that truncation dropped the other
+    record, not this one.
 
     A log line such as "epoch 0 ends at offset 629" does not show the epoch of the dropped records.
-    It names the last epoch that both logs have.
+    The line names the last epoch that both logs have.
     """
     cuts = truncations_of(group, record.offset, since_ns=record.sent_ns)
     sure = was_spared(group) and not moved(group)
@@ -29,7 +29,7 @@ def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
 
 
 def _held_another(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a log held another record at the offset, which its only truncation dropped.
+    """Return whether a log's only truncation at the offset dropped another record.
 
     The log ended above the offset before the send, and was truncated only once at this offset.
     """
@@ -40,7 +40,7 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes that were seen to have a record before the next leader can have led."""
+    """Return the nodes on which a record was seen before the next leader can have led."""
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
@@ -49,8 +49,8 @@ def nodes_that_had(group: Group, record: Acked) -> set[str]:
 def cut_off(group: Group, record: Acked) -> str:
     """Return a phrase with the nodes that truncated the record; "" if no node truncated it.
 
-    If some of these nodes certainly had the record, only they are named. Otherwise, all nodes are
-    named that may have had the record.
+    If some of these nodes certainly had the record, only these nodes are named. Otherwise, all
+    nodes are named that may have had the record.
     """
     cuts = may_have_dropped(group, record)
     known = nodes_that_had(group, record) if cuts else set()
@@ -62,9 +62,10 @@ def cut_off(group: Group, record: Acked) -> str:
 def told_cuts(group: Group, record: Acked) -> list[str]:
     """Return the nodes that truncated a record, for a sentence: at most two nodes.
 
-    The lines of brokers' logs have no time of the run. So a truncation from a lower offset may be
-    older than the record. Its node is named only if there are no other nodes, or if the node
-    certainly had the record. With acks=1, the other nodes may never have had the record.
+    The lines of brokers' logs do not show the time since the run's start. So a truncation from a
+    lower offset may be older than the record. The node of such a truncation is named in two cases:
+    there are no other nodes, or the node certainly had the record. With acks=1, the other nodes may
+    never have had the record.
     """
     cuts, known = may_have_dropped(group, record), nodes_that_had(group, record)
     mine = [

@@ -7,12 +7,13 @@ also use the order by the clock: one op ended before another began.
 
 Why it proves something: a transaction that reads another transaction's write must come after the
 writer's commit. Two transactions cannot each come after the other. A transaction also cannot come
-after one that began later. So one transaction read a value before that value was committed.
+after a transaction that began later. So one transaction read a value before that value was
+committed.
 
 What would not prove it: a cycle that needs a write-write edge. Kafka promises no order between the
-writes of concurrent transactions. Two transactions may interleave in one order in one partition and
-in the opposite order in another. Such cycles are reported, but always allowed. An op of unknown
-outcome never ends, so no op comes after it in real time.
+writes of concurrent transactions. The records of two transactions may have one order in one
+partition and the opposite order in another partition. Such cycles are reported, but always allowed.
+An op of unknown outcome never ends, so no op comes after it in real time.
 
 Each cycle is reported once, as the simplest kind that fits. Cycles without write-write edges come
 first, then cycles without process and real-time order. Each strongly connected component gives one
@@ -67,8 +68,8 @@ class Edge:
     Attributes:
         kind: write-write, write-read, process or realtime.
         source, target: The ids of the two ops.
-        place, value, offset: The value that the source wrote, and where. For an order: empty and
-            -1.
+        place, value, offset: The value that the source wrote, and the partition and offset of that
+            value. For an order: empty and -1.
         next_offset: The offset of the target's next write; for a write-write edge only.
         process: The process, for a process order; otherwise -1.
         ended_ns, began_ns: For an order: when the source ended and when the target began.
@@ -214,8 +215,8 @@ def cycles(
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
     """Return the graph of the ops that depend on each other.
 
-    An op without dependencies is left out. Its order relations need no node: all ops before it also
-    precede all ops after it.
+    An op without dependencies is left out. The order needs no node for such an op: all ops before
+    that op also precede all ops after it.
     """
     told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
@@ -236,7 +237,7 @@ def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
 
 
 def _tangled(graph: Precedence) -> Precedence:
-    """Return the graph without the ops that are in no cycle of any kind."""
+    """Return the graph of only those ops that are in a cycle of some kind."""
     may = entangled(graph)
     both = may[graph.sources] & may[graph.targets]
     graph = graph.part(np.flatnonzero(may), np.flatnonzero(both))

@@ -5,24 +5,25 @@ got the same record (offset and value) again. That member certainly acquired the
 confirmation.
 
 Why it proves something: an accepted or rejected record is in its final state. The share coordinator
-writes that state to its log before the broker confirms it (KIP-932). The partition's next leader
-reads the state from there. While a member holds a record, the broker refuses acknowledgements of
-other members. The broker also refuses an acknowledgement after the member's lock has expired.
+writes that state to its log before the broker sends the confirmation (KIP-932). The partition's
+next leader reads the state from there. While a member holds a record, the broker refuses
+acknowledgements of other members. The broker also refuses an acknowledgement after the member's
+lock has expired.
 
-What would not prove it: an acknowledgement without an answer or with an error, or a release. A
-record that was acquired before the confirmation proves nothing. The member may keep the record in
-its buffer while its lock expires and another member accepts the record. Then the poll of the
-first member returns the record after the confirmation.
+What would not prove it: an acknowledgement without an answer, an acknowledgement with an error, and
+a release. A record that was acquired before the confirmation proves nothing. The member may keep
+the record in its buffer while its lock expires and another member accepts the record. Then the poll
+of the first member returns the record after the confirmation.
 
 The client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the
 member's join, and its last empty poll minus the longest request (`workloads.sharer`). The later
 bound is `acquired_after_ns`. So the check misses a delivery to a member that joined before the
 confirmation and had no empty poll after the confirmation.
 
-A replaced leader that does not know about its replacement delivers without asking the share
-coordinator. So every broker must first have learned the leader epoch of the confirmation, or a
-later one. The anomaly is allowed if an unclean election, or a loss on the disks of all replicas,
-may have removed the group's state.
+A replaced leader may not yet know that it was replaced. Such a leader delivers records without
+asking the share coordinator. So every broker must first have learned the leader epoch of the
+confirmation, or a later one. The anomaly is allowed if an unclean election, or a loss on the disks
+of all replicas, may have removed the group's state.
 """
 
 import numpy as np

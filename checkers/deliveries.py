@@ -31,7 +31,7 @@ _COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
 _HOLDING = frozenset({
     "pause", "slow-disk", "disk-full", "read-only", HANDLES, PROCESSOR, MEMORY,
 })  # fmt: skip
-"""Faults that can delay a broker in applying a leadership change that it already knows."""
+"""The faults during which a broker may know a change of leader, but not yet apply this change."""
 _FINAL = (ShareAct.ACCEPT.value, ShareAct.REJECT.value)
 
 
@@ -42,7 +42,7 @@ def delivered(group: Group) -> pa.Table:
 
 
 def confirmed(group: Group) -> pa.Table:
-    """Return, for each record, the first confirmation that it was accepted or rejected."""
+    """Return, for each record, the first confirmation that the record was accepted or rejected."""
     rows = group.table("shared")
     rows = select(rows, equal(rows, "outcome", Outcome.OK.value) & equal(rows, "act", *_FINAL))
     rows = take(rows, order_of(ints(rows, "offset"), ints(rows, "value"), ints(rows, "told_ns")))
@@ -52,9 +52,9 @@ def confirmed(group: Group) -> pa.Table:
 def in_force_ns(group: Group, done: pa.Table) -> Ints:
     """Return the time from which every leader of the partition must respect each confirmation.
 
-    A replaced leader may not know about its replacement and still deliver. Only its write to the
-    share coordinator is refused. So every broker must have learned the leader epoch of the
-    confirmation, or a later one. `NEVER_NS`: not all brokers are known to have learned it.
+    A replaced leader may still deliver records until it learns about its replacement. The share
+    coordinator refuses only the leader's write. So every broker must have learned the leader epoch
+    of the confirmation, or a later one. `NEVER_NS`: some broker is not known to have learned this.
     """
     told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
     epochs = np.full(done.num_rows, NONE, dtype=np.int64)
@@ -83,7 +83,7 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
     """Return the time from which a broker certainly has the role that its answer shows.
 
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
-    resource can delay the change of role as long as the fault lasts.
+    resource can delay the change of role until the end of the fault.
     """
     if told_ns >= NEVER_NS:
         return NEVER_NS
@@ -119,7 +119,7 @@ def is_in(records: pa.Table, among: pa.Table) -> Mask:
 
 
 def labels_of(group: Group) -> Labels:
-    """Return the excuses for a lost state of the share group, and the premises that do not hold."""
+    """Return the excuses for the loss of a share group's state, and the broken premises."""
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(losses(group, *_COPIES)), broken
 

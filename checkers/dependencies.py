@@ -54,9 +54,9 @@ DEPENDENCIES = schema_of(
 
 `source` and `target` are op ids. The source wrote `value` at `offset`. For `WW`, the target wrote
 at `next_offset`. For `WR`, `early` is the evidence that the target read the value before the
-source's commit; it is almost always null. For `WR`, `server` and `server_epoch` are the broker that
-led during the whole read, and its epoch. `rest` is the next record of the source's transaction, if
-the target did not get it. `place` is the partition's name.
+source's commit; `early` is almost always null. For `WR`, `server` and `server_epoch` are the broker
+that led during the whole read, and its epoch. `rest` is the next record of the source's
+transaction, if the target did not get it. `place` is the partition's name.
 """
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
@@ -87,7 +87,7 @@ def dependencies(group: Group) -> pa.Table:
 
 
 def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
-    """Return, for each read, evidence that it came before the commit of the record, or null.
+    """Return, for each read, evidence that the read came before the record's commit, or null.
 
     An op reads before it commits. Markers show the order of commits in one log. If the writer's
     marker comes after the reader's marker, the reader read the record before the writer's commit.
@@ -183,7 +183,7 @@ def _firsts(told: pa.Table) -> Ints:
 
 
 def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
-    """Return, for each read, the offset of the transaction's next record that it lacks, or -1."""
+    """Return, for each read, the offset of the transaction's next record if unread, or -1."""
     source, _, kinds = columns[:3]
     log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):

@@ -1,24 +1,24 @@
 """Find records that brokers lost by power losses, wipes and flipped bits.
 
-Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. A replica can
-lose a record in four ways: it lost power before a flush; its disk was wiped; its disk claimed a
-flush that never happened; a bit flipped in an earlier batch. The contract allows the loss of a
-record that every replica lost in such a way. If one replica that may have held the record was not
-hit, the loss is not excused. The loss is also not excused if the replicas were hit one after
-another, and each was back in the ISR before the last was hit. The answers of a single broker must
-show that order.
+Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. There are
+four reasons why a replica may lose a record. Its node lost power before a flush. Its disk was
+wiped. Its disk claimed a flush that never happened. A bit flipped in an earlier batch. The contract
+allows the loss of a record that every replica lost in such a way. If one replica that may have held
+the record was not hit, the loss is not excused. The loss is also not excused if the replicas were
+hit one after another, and each was back in the ISR before the last was hit. The answers of a single
+broker must show that order.
 
 A fault may have removed every record that was acknowledged before the broker could answer again. An
 acknowledgement that a busy client saw later does not count.
 
-Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that it would explain
-cannot be trusted:
+Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that such a case would
+explain cannot be trusted:
 
 - A fault began and was never confirmed, because the fault failed halfway or the harness died. Until
   its heal, such a fault may have removed any record from its nodes.
 - A fault hit every member of the ISR that a broker last reported, but not every replica. Such a
-  fault may have removed the only copies. This case covers only newer records: they became known
-  after that broker last reported an ISR with a member that was not hit. An older acknowledged
+  fault may have removed the only copies. This case covers only newer records: these records became
+  known after that broker last reported an ISR with a member that was not hit. An older acknowledged
   record is on that member's disk. If such a record is lost, the election is to blame (KIP-966), not
   the disk.
 """
@@ -90,10 +90,10 @@ def is_of_family(faults: pa.Table, family: str) -> Mask:
 
 
 def took_nothing(spec: Json, effect: Json) -> bool:
-    """Return whether a fault that loses flushes is known to have truncated no log.
+    """Return whether a fault of the family lost-flushes certainly truncated no log.
 
-    Only rows with `incarnations` can prove this. Older rows look the same if the fault truncated
-    some logs, but lost no flush on another node.
+    Only rows with `incarnations` can prove this. Older rows look the same if the fault lost flushes
+    on some nodes, but not on all.
     """
     return effect.get("without_effect") == UNMEASURED and "incarnations" in spec
 
@@ -101,8 +101,8 @@ def took_nothing(spec: Json, effect: Json) -> bool:
 def was_begun(faults: pa.Table) -> Mask:
     """Return a mask of the faults that may have affected their targets, confirmed or not.
 
-    Newer rows have a field `begun`. In older rows, a fault that was left out has no targets. A
-    fault that was refused before it began is marked as refused there, and was never healed.
+    Newer rows have a field `begun`. In older rows, a fault that was left out has no targets. If a
+    fault was refused before its begin, an older row has a mark for this, and no heal.
     """
     rows = zip(
         faults["targets"].to_pylist(), texts(faults, "spec"), texts(faults, "effect"),
@@ -304,7 +304,7 @@ def _told_until_ns(group: Group, loss: DiskLoss) -> int:
 def replicas_of(group: Group) -> Collection[str]:
     """Return the nodes that have a replica of the partition, or all brokers' nodes if unknown.
 
-    A fault that recreates a topic assigns its replicas itself.
+    A fault that recreates a topic also chooses the nodes of the new replicas.
     """
     if remade := group.remade:
         return remade.replicas[group.partition]
@@ -356,10 +356,10 @@ def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[s
     """Return the last ISRs that brokers reported before a fault began, with times.
 
     Returns:
-        For each ISR, a time. A broker that reported the ISR may have reported another ISR before,
-        with a member that was not hit. The time is that of the broker's last such report; -1 if
-        there is none. If several brokers reported the ISR, the earliest time counts, because a
-        broker may learn of a change late.
+        For each ISR, a time. Before the broker reported this ISR, it may have reported a different
+        ISR with a member that was not hit. The time is the time of the last report of such a
+        different ISR; -1 if there is none. If several brokers reported the ISR, the earliest time
+        counts, because a broker may learn of a change late.
     """
     answers: dict[tuple[str, str, int], list[Told]] = {}
     for each in told_isrs(group):

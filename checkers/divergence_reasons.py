@@ -1,4 +1,4 @@
-"""Explain why one replica's committed record differs from the other replicas', or is missing."""
+"""Explain why a committed record is missing on one replica, or differs from the other copies."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -30,7 +30,7 @@ def compared_logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog
 
 
 def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
-    """Return how a replica may have come to lack a record that another replica has."""
+    """Return how a replica may have lost or skipped a record that another replica has."""
     logs, first = compared_logs(group, found)
     having = [side for side in sides(logs, first) if not side.lacks]
     others = [other for side in having for other in side.nodes]
@@ -67,7 +67,7 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return what removed the end of a replica's log, which has grown again since."""
+    """Return the cause that removed the end of a replica's log before the log grew again."""
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     by_disk = any(
         node in each.nodes

@@ -1,4 +1,4 @@
-"""Find records that may have been truncated; with weak promises, this is an excuse.
+"""Find records that may have been truncated, because weak promises allow that.
 
 With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
 may get its offset. If two records are both at their acknowledged offsets, neither was dropped. So
@@ -35,12 +35,12 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
     election, or a loss on the disks of all replicas, can remove a marker after the record. An
-    unclean election for the coordinator's own log can also keep a marker from being written. Such
+    unclean election for the coordinator's own log can also prevent the write of a marker. Such
     elections are not recorded.
 
     Args:
         group: The partition.
-        send: The record's row of `sends`; no row if it is unknown.
+        send: The record's row of `sends`; an empty table if the row is unknown.
     """
     if not send.num_rows:
         return ()

@@ -8,7 +8,7 @@ these three numbers for each copy. If they are equal, the broker is at fault. If
 the client itself sent the value again.
 
 What idempotence does not promise: without transactions, an idempotent producer may ask for a new
-epoch or a new id, and then resend everything unacknowledged. librdkafka does so after messages
+epoch or a new id. Then it may resend everything unacknowledged. librdkafka does so after messages
 timed out. It also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
 (librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360).
 
@@ -120,7 +120,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
 
 
 def _sent_in_quiet(group: Group, value: int) -> bool:
-    """Return whether no known event can have kept the answer from a value's sender."""
+    """Return whether no known event can explain that a value's sender missed the answer."""
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
@@ -179,7 +179,7 @@ def _acknowledged(group: Group, value: int) -> set[int]:
 
 
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether an unclean leader may have lacked all copies missing from the final log."""
+    """Return whether an unclean leader may have lacked all copies that the final log lacks."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
     return all(took_value_at(group, at, [value]) for at in gone)
 
@@ -237,7 +237,7 @@ def _writer(group: Group, value: int, offset: int) -> str:
 
 
 def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | None:
-    """Return the producer id, epoch and sequence of a copy, from the latest log that has it."""
+    """Return the producer id, epoch and sequence of a copy, from the latest log with this copy."""
     newest = sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name), reverse=True)
     for snapshot in newest:
         for node in sorted(group.logs[snapshot]):
@@ -282,7 +282,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _together(group: Group, value: int, offsets: Sequence[int]) -> list[int]:
-    """Return the offsets at which one log holds a value twice or more; empty if none does."""
+    """Return the offsets at which one log holds a value twice or more; empty without such a log."""
     for log in (
         group.final_log,
         *(log for copies in group.logs.values() for log in copies.values()),

@@ -227,8 +227,8 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
 def _next(group: Group, epoch: int, last: int) -> bool:
     """Return whether the last known epoch is the one directly after the given epoch.
 
-    A leader names the end of the last epoch that both logs have (KIP-279). The records that its
-    follower drops may be of any epoch between that epoch and the leader's epoch.
+    A leader names the end of the last epoch that both logs have (KIP-279). The follower may drop
+    records of any epoch between that epoch and the leader's epoch.
     """
     told = ints(group.table("leadership"), "leader_epoch").tolist()
     known = [*told, *(each.epoch for each in group.view(epoch_starts))]

@@ -65,8 +65,8 @@ class Regression:
         offset: The first record's offset; -1 for answers.
         count: The number of such rows or records.
         where: A phrase for reports: the place, and what came before it.
-        times_ns: For answers: when the larger epoch was observed, and when the request was sent
-            whose answer has the smaller epoch.
+        times_ns: Two times, only for answers: the larger epoch was observed, and the request for
+            the smaller epoch was sent.
     """
 
     source: str
@@ -80,7 +80,7 @@ class Regression:
 
 
 def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
-    """Count the answers compared for one observer's process, and find the first decrease."""
+    """Count the compared answers to one process of an observer, and find the first decrease."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
@@ -367,7 +367,7 @@ def _by_checkpoints(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _by_copies(group: Group, found: Anomaly, node: str) -> str:
-    """Explain, from a record's copies, which node wrote its epoch out of order."""
+    """Explain, from a record's copies, which node wrote the record's epoch out of order."""
     source = str(found.evidence.get("where"))
     logs = group.logs.get(source if source in group.logs else FINAL, {})
     log, after = logs.get(node), number_in(found, "after")

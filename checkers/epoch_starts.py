@@ -1,7 +1,7 @@
 """Find the start offsets of leader epochs, from logs and from `leader-epoch-checkpoint` files.
 
-The checkpoint counts only if its broker stopped cleanly. After a crash, the file may have lines
-that the broker would have corrected (KAFKA-16541), so it proves nothing. An empty or missing
+The checkpoint counts only if its broker stopped cleanly. After a crash, the file proves nothing,
+because it may have lines that the broker would have corrected (KAFKA-16541). An empty or missing
 checkpoint counts too, except if a fault may have emptied or truncated the log on disk.
 """
 

@@ -52,8 +52,8 @@ class Gathered:
     Attributes:
         checks: The checkers' results, by place.
         statistics: Every table of `STATISTICS`, with rows in the order of places.
-        uncovered: The places whose coverage is unknown, with the reasons. They do not change the
-            verdict.
+        uncovered: The places whose coverage is unknown, with the reasons. Such a place does not
+            change the verdict.
     """
 
     checks: Mapping[Place, list[CheckResult]]

@@ -15,32 +15,32 @@ from results.record.topics import CreatedTopic
 from results.record.values import SEQUENCE_BITS
 
 FINAL, CRASH = "final", "crash"
-"""Names of snapshots: after a stop, and after a crash of the harness."""
+"""The names of the snapshots after a stop, and after a crash of the harness."""
 NOTED = "noted"
 """The milestone at which all brokers were asked for the last time before their stop."""
 CLEAN = "clean"
 """The text by which the harness marks a node that ended by itself after a normal stop."""
 LOOKED, AUDITED = "looked", "audited"
-"""Milestones of the checks of the hosts before and after the run; `AUDITED` lists the changes."""
+"""Milestones: the hosts were checked before, or after, the run. `AUDITED` lists the changes."""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
 )  # fmt: skip
-"""Settings with which a broker may delete a log's beginning; -1: it keeps everything."""
+"""The settings with which a broker may delete a log's beginning. The value -1 forbids this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLoss:
-    """Records of a partition that some nodes lost by a power loss, a wipe or a flipped bit.
+    """The records of a partition that some nodes lost by a power loss, a wipe or a flipped bit.
 
     Attributes:
         nodes: The nodes that were hit.
         topic, partition: The partition; "" and -1 if it is unknown which partitions lost records.
         end_after: The highest log end offset (exclusive) on any of the nodes after the loss.
-        least_after: The lowest log end offset on any of the nodes after the loss; None: equal on
+        least_after: The lowest log end offset on any of the nodes after the loss; None: the same on
             all.
         end_before: The highest log end offset on any of the nodes before the loss.
-        until_ns: None of the nodes' brokers ran again before this time.
+        until_ns: No broker of these nodes ran again before this time.
         began_ns: The earliest time at which the fault can have had any effect.
         healed_ns: When the fault was over, -1 if it never was.
         excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault`: the
@@ -70,7 +70,7 @@ class DiskLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanOrder:
-    """An unclean election of a partition that a fault requested.
+    """An unclean election that a fault requested for a partition.
 
     Attributes:
         topic, partition: The partition.
@@ -92,7 +92,7 @@ class UncleanOrder:
 
     @property
     def known(self) -> bool:
-        """Whether the election was seen, with its leader and its epoch."""
+        """Whether the election, its leader and its epoch were seen."""
         return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
@@ -176,8 +176,9 @@ class RunFacts:
 
     Attributes:
         run_id: The id in the name of the run's folder.
-        recorded_id: `run_id` in the tables. It differs if the folder was moved.
-        plan: The run's plan, or the default plan if it could not be read (see `problems`).
+        recorded_id: `run_id` in the tables. This id differs from `run_id` if the folder was moved.
+        plan: The run's plan, or the default plan if the run's plan could not be read (see
+            `problems`).
         topics: The topics as they were created.
         milestones: The milestones that the run reached.
         reservations: Ranges of values (from, to; exclusive) that workers announced before use.
@@ -191,32 +192,35 @@ class RunFacts:
             recorded anything.
         problems: Sentences on data that could not be read. With any problem, the best possible
             verdict is unknown.
-        plan_known: Whether the plan is the run's own. Without it, the promises are unknown.
+        plan_known: Whether `plan` is the run's own plan. If not, the promises are unknown.
         unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
         unreadable_nodes: The nodes with a file that could not be read; for a step's copies:
             `step-01/n2`.
         collected_nodes: The nodes with at least one final log that was read.
-        step_isrs: In a scenario: the ISR of its partition (nodes) at the end of each step, by the
-            step's name, in the order of the steps.
+        step_isrs: For a scenario: the nodes in the partition's ISR at the end of each step. The
+            keys are the steps' names, in the order of the steps.
         disk_losses: The losses by power losses, wipes and flipped bits.
         unclean_orders: The unclean elections that faults requested.
         remade: The topics that faults recreated. They are judged in addition to the plan's topics.
         disturbances: The faults that may have been in force.
         absences: The periods in which brokers were certainly down or stopped.
-        answers: For each unconfirmed fault, by (target, begin of the fault): when the target last
-            answered before the begin, and when it first answered after the begin; -1 if never.
+        answers: For each target of an unconfirmed fault, two times: the target's last answer before
+            the fault began, and its first answer after that; -1 if there is none. The key is the
+            target and the begin of the fault.
         reigns: The periods of leadership in all partitions, also of internal topics, from the
             controllers' log.
         inner_cuts: The recorded truncations of replicas of internal topics.
-        taking: How the high watermark of each partition grew after the last heal, as its leaders
-            reported it.
+        taking: How the high watermark of each partition grew after the last heal, according to the
+            partition's leaders.
         story_broken: Whether a step of a scenario could not be run to its end.
         judge: The judge. If the judge is Jepsen, the checkers use Jepsen's definitions.
         ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
-        witnessed: The op ids of transactions of unknown outcome that certainly committed, because a
-            read_committed reader got one of their sends, in any partition.
-        moves_known: Whether rows of assignments name the partitions that they leave out.
+        witnessed: The op ids of transactions that certainly committed although their outcome is
+            unknown to the client. In some partition, a read_committed reader got one of their
+            sends.
+        moves_known: Whether the rows of an assignment also show which partitions the assignment
+            leaves out.
         contents_known: Whether the parts of each message besides its value were compared, too.
         history: Whether the ops are an imported history: client-side ops of another recorder,
             without final reads, replicas' logs or faults.
@@ -304,9 +308,9 @@ class RunFacts:
 
     @property
     def proving_nodes(self) -> frozenset[str]:
-        """The nodes that stopped cleanly and had all files read.
+        """The nodes that stopped cleanly and whose files were all read.
 
-        If their logs lack a record, the replica did not have it.
+        If the log of such a node lacks a record, the replica did not have that record.
         """
         return self.clean_nodes & self.collected_nodes - self.unreadable_nodes
 
@@ -368,7 +372,7 @@ class RunFacts:
 
     @property
     def keeps_known(self) -> bool:
-        """Whether the records that brokers must keep are known: all, or each key's last one."""
+        """Whether it is known which records brokers must keep: all, or the last one of each key."""
         return not self.compacted or self.plan.keys > 0
 
     @property
@@ -403,7 +407,7 @@ class RunFacts:
     def name_of(self, value: int) -> str:
         """Return a value's name for reports; in a scenario, a name such as `message2 (value …)`.
 
-        The payload of a scenario's message contains its value and its name.
+        The payload of a scenario's message contains the message's value and name.
         """
         if value in self.names:
             return f"value {self.names[value]}"

@@ -49,7 +49,7 @@ def findings(
 
 
 def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
-    """Add a reason to findings that compared nothing, and return them.
+    """Add a reason to findings that compared nothing, and return these findings.
 
     Args:
         found: The checker's findings.

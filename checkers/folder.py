@@ -26,11 +26,11 @@ BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionErro
           pa.ArrowException)  # fmt: skip
 """The exceptions that reading a file of unknown origin can raise."""
 LATER = frozenset({"commits", "kept_commits", "transforms", "shared"})
-"""Tables that older runs do not have, because they were not yet recorded."""
+"""Tables that older runs do not have, because these tables were not yet recorded."""
 
 
 def notes_file(paths: RunPaths) -> Path:
-    """Return the file of ingest's notes. Ingest writes it last, when the tables are complete."""
+    """Return the file of ingest's notes. Ingest writes this file last, after all tables."""
     return paths.record / "ingest.json"
 
 
@@ -47,7 +47,7 @@ def ingest_notes(paths: RunPaths) -> Mapping[str, Any]:
 
 
 def version_of(notes: Mapping[str, Any]) -> int:
-    """Return the version of ingest that wrote the notes; 0 if the notes do not name it."""
+    """Return the version of ingest that wrote the notes; 0 if the notes name no version."""
     return int(notes.get("ingest", notes.get("reads", 0)))
 
 
@@ -62,7 +62,7 @@ def tables_of(paths: RunPaths) -> frozenset[str]:
 def readable_tables(paths: RunPaths) -> dict[str, Path]:
     """Return the Parquet files of a run that have the right columns, by table.
 
-    Their pages are checked only when they are read: see `layout.DamagedError`.
+    The pages of a file are checked only when they are read: see `layout.DamagedError`.
     """
     files = [TableFile(name, paths.table(name)) for name in TABLES]
     seals = _seals(paths)
@@ -73,7 +73,7 @@ def readable_tables(paths: RunPaths) -> dict[str, Path]:
 def _seals(paths: RunPaths) -> Mapping[str, str]:
     """Return the checksums (seals) of a run's tables, by table.
 
-    Tables of an early ingest have none.
+    Tables of an early ingest have no checksums.
     """
     try:
         return dict(ingest_notes(paths).get("seals", {}))

@@ -1,13 +1,13 @@
 """forbidden-election: a leader was elected that may have lacked committed records.
 
 Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
-was in neither the ISR nor the ELR (KIP-966) before, and that is alone in the ISR afterwards. The
-plan allows no unclean elections, no fault requested one, and the new leader is not the last leader.
-Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
+was outside of both the ISR and the ELR (KIP-966). After the election, this leader is alone in the
+ISR. The plan allows no unclean elections, no fault requested one, and the new leader is not the
+last leader. Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
 
-Why it proves something: only two kinds of replicas have all committed records: replicas in the ISR,
-and replicas in the ELR, which are known to have had all of them. The election of another replica
-breaks the promise, even if no record was lost this time.
+Why it proves something: only two kinds of replicas certainly have all committed records. These are
+the replicas in the ISR and the replicas in the ELR. The election of another replica breaks the
+promise, even if no record was lost this time.
 
 What would not prove it: an unclean election that the plan allows or that a fault requested. KIP-966
 allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas

@@ -39,12 +39,12 @@ KEY = ("run_id", *PLACE)
 """The columns that identify a group."""
 _NO_END = np.iinfo(np.int64).max
 _READ_AGAIN = ("logs", "final_log", "committed", "doubtful", "final_polls")
-"""The views of a group that hold copies of its tables' columns."""
+"""The views of a group that hold copies of columns. The columns can be read again."""
 _KEPT = 1 << 16
 """The maximum number of cached results for a group (`once`)."""
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
-"""Sources that certainly know the leader, best first: the leader itself, then ZooKeeper."""
+"""The sources that certainly know the leader, best first: the leader, then ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,8 @@ class ReplicaLog:
     Attributes:
         node: The replica's node.
         start, end: The log start offset and the log end offset (exclusive) in the files. If the
-            broker did not stop cleanly, the end in the final snapshot is the last reported log end
-            if that is higher. After a clean stop, readable files are complete.
+            broker did not stop cleanly, the end in the final snapshot may be higher: it is at least
+            the last reported log end. After a clean stop, readable files are complete.
         whole: Whether the records could be read up to that end.
         records: The log's rows of `replica_records`.
     """
@@ -154,7 +154,7 @@ class Group:
             group of a whole run has the tables without a partition column.
         topic, topic_id, partition: The partition; empty and -1 for a whole run.
         derived: The tables that derivations computed from all partitions of the run. Only the group
-            of a whole run has them.
+            of a whole run has such tables.
     """
 
     facts: RunFacts
@@ -307,7 +307,7 @@ class Group:
 
     @cached_property
     def _reads_begin(self) -> int:
-        """The highest of the first offsets that the final reads of each isolation returned.
+        """The highest first offset that the final reads of an isolation level returned.
 
         If these reads returned nothing, their end counts: all records below it may be deleted.
         """
@@ -350,7 +350,7 @@ class Group:
 
     @cached_property
     def final_reads_complete(self) -> bool:
-        """Whether there were final reads, and all of them reached their end."""
+        """Whether there were final reads, and each of these reads was complete."""
         reads = self.table("final_reads")
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
@@ -429,9 +429,9 @@ def once(
 def claimed_mark(group: Group, snapshot: str, node: str) -> int:
     """Return the high watermark that a replica claims, or -1.
 
-    In a step's snapshot, a broker and its checkpoint file may both claim one. Then the broker's
-    counts, because the file is up to 5 s old. After a truncation or a power loss, the high
-    watermark in the file is too high.
+    In a step's snapshot, a broker and its checkpoint file may each claim one. Then the broker's
+    claim counts: the file is up to 5 s old. After a truncation or a power loss, the high watermark
+    in the file is too high.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
@@ -493,7 +493,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 @cache
 def _nothing() -> Mapping[str, pa.Table]:
-    """Return every table of the record without rows.
+    """Return an empty table for every table of the record.
 
     The result is cached, because most groups lack most tables.
     """

@@ -1,11 +1,11 @@
 """Compare the committed offsets that members fetched with the offsets that their group committed.
 
 A group's committed offset is a register. Members write it, and read it when a partition is assigned
-to them. Requests overlap, get lost and are retried. So several answers may be correct. They lie
-between two bounds, which follow only from observations of clients.
+to them. Requests overlap, get lost and are retried. So several answers may be correct. The correct
+answers lie between two bounds, which follow only from observations of clients.
 
 - The lower bound needs a commit that was acknowledged before the fetch. The register may have the
-  last such commit. It may also have another commit that is not certainly older. Such a commit
+  last such commit. The register may also have another commit that is possibly newer. Such a commit
   overlapped the last one, or got no answer. A commit without an answer may still arrive while its
   process runs, because the client retries. When the thread's next process has begun, the old
   process is dead. The group then accepts no commit from the old process, because its generation or
@@ -89,7 +89,7 @@ class _Commits:
 
     Attributes:
         sure: Whether each commit was acknowledged.
-        done_ns: The time at which each commit was acknowledged, or its process was dead.
+        done_ns: The time at which each commit was acknowledged, or at which its process was dead.
         over_ns: The time after which no copy of each commit can arrive.
     """
 
@@ -169,7 +169,7 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
 
 
 def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
-    """Return the time until which a delayed copy of each commit may arrive; -1 if it has none."""
+    """Return the time until which a delayed copy of each commit may arrive; -1 if none can."""
     held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
@@ -202,8 +202,9 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
     """Return the excuses for a forgotten committed offset, and the broken premises.
 
     A group's commits are records of `__consumer_offsets`. An unclean election may lose the last
-    records of this topic. So may a disk loss on all replicas. It is not known here which partition
-    of the topic has the group's commits, so any partition that was hit may be the right one.
+    records of this topic. A loss on the disks of all replicas may remove these records, too. It is
+    not known here which partition of the topic has the group's commits, so any partition that was
+    hit may be the right one.
 
     Args:
         group: The partition of the committed offset.

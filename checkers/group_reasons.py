@@ -49,7 +49,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
         group: The partition.
         span: The period in which clients got answers.
         offset: The offset of a record that clients got. A leader of an earlier epoch did not have
-            it.
+            that record.
 
     Returns:
         The only leader that may have answered clients then: `n1, its leader in epoch 0`.
@@ -158,7 +158,7 @@ def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
 
 
 def kept_open(group: Group, stable: int, marker: int) -> str:
-    """Return the leader that kept a transaction open although its marker is committed; "" if none.
+    """Return the leader that kept a transaction open after the marker was committed; "" if none.
 
     Such a leader reported the last stable offset at least twice with a high watermark above the
     marker. These reports lie between the first and the last answer that names this broker as leader

@@ -1,10 +1,10 @@
 """group-stuck: after the last heal, a group got no record of a partition that accepted messages.
 
 Definition: after the last heal, a message to the partition was acknowledged. Then no member of the
-group got any record of the partition for longer than the plan's limit `[budgets] group_s`. A group
-that got some records and then no more also counts. In that case, the period begins at the first
-message that was acknowledged after the group's last read. If a member joined later, the period
-begins at the last join. The period ends when clients were stopped.
+group got any record of the partition for longer than the plan's limit `[budgets] group_s`. The same
+holds for a group that first got records, and then no more records. In that case, the period begins
+at the first message that was acknowledged after the group's last read. If a member joined later,
+the period begins at the last join. The period ends when clients were stopped.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the

@@ -26,7 +26,7 @@ from results.record.terms import QUORUM_TOPIC
 WHOLE_ROWS = 200_000
 """A table with at most this many rows is read for all places at once."""
 SHELVED_ROWS = 4_000_000
-"""If a table has more rows of one place than this, the table's columns are read on demand."""
+"""If one place has more rows of a table than this, the table's columns are read on demand."""
 
 
 class GroupReader(Protocol):

@@ -113,7 +113,7 @@ def _duplicates(facts: RunFacts) -> str:
         return f"{once}. Exception: {_NEW_EPOCH}"
     if facts.retries:
         return "producers retry and are not idempotent: a message may be stored twice"
-    return "producers never send a message again: each is stored at most once"
+    return "producers never send a message again: each message is stored at most once"
 
 
 def _transactions(facts: RunFacts) -> str:

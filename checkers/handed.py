@@ -1,8 +1,8 @@
 """Hand the tables of an imported history to tasks of this machine, as memory-mapped Arrow files.
 
 A history is judged once, and its tables are not kept. The format of a kept record (`layout.py`) is
-compressed, which would cost more time than the judging. So each table is written in its memory
-format, with a batch for each place. A task maps only the batches that it judges.
+compressed, which would cost more time than the judging. So each table is written in Arrow's memory
+format. Each place has its own batch. A task maps only the batches that it judges.
 """
 
 import json

@@ -2,10 +2,10 @@
 
 A member of a pipeline's group reads records of an input and sends one value for each. In the same
 transaction, it commits the offsets after these records. A transaction certainly committed if its
-client was told that the commit succeeded. It also certainly committed if a read_committed reader
-got any of its records (`RunFacts.witnessed`). A transaction certainly did not commit if its client
-never requested a commit. It also did not commit if all final reads of the outputs were complete and
-returned none of its records.
+client got a successful response to the commit. The transaction also certainly committed if a
+read_committed reader got any of its records (`RunFacts.witnessed`). A transaction certainly did not
+commit if its client never requested a commit. The transaction also did not commit if all final
+reads of the outputs were complete and returned none of its records.
 """
 
 from dataclasses import dataclass
@@ -72,12 +72,12 @@ the final read of that output was complete.
 NAMED = 5
 _COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
-"""The fate of a transaction: committed, aborted, unknown, or there was none."""
+"""The fate of a transaction: committed, aborted or unknown. Or there was no transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Handled:
-    """Inputs and the ops that handled them, sorted by place, offset and op.
+    """The inputs, and the ops that handled each input, sorted by place, offset and op.
 
     Attributes:
         rows: Rows with the columns `INPUTS`, in that order.

@@ -14,7 +14,7 @@ What would not prove it: an open transaction that is too young at the last obser
 gap. A partition that has not recovered does not count. In a compacted topic, a leader that was out
 of sync for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the
 anomaly is not trusted. The anomaly is allowed if a marker, or the coordinator's own log, may have
-been lost. An unclean election, or a disk loss on all replicas, may have lost it.
+been lost. An unclean election, or a loss on the disks of all replicas, may cause such a loss.
 """
 
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ _ALL_ENDED = (
     " abort could not be detected"
 )
 _COPIES = "transaction.state.log.replication.factor"
-"""The setting for the replication factor of the coordinators' log. Default: three, or all nodes."""
+"""The setting for the replication factor of the coordinators' log. Default: three, or fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +261,7 @@ class _Opened:
         transactional_id: The transactional id, empty if unknown.
         ended: A phrase that says what the client knows about the transaction's end.
         sent_ns: The earliest time of its sends; -1: unknown.
-        since_ns: The time from which on its coordinator had to end it; -1: unknown.
+        since_ns: The time from which on the coordinator had to end the transaction; -1: unknown.
     """
 
     name: str = ""

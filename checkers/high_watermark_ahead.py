@@ -1,13 +1,14 @@
-"""high-watermark-ahead: a replica's high watermark is higher than its leader's.
+"""high-watermark-ahead: a replica's high watermark is higher than the leader's high watermark.
 
 Definition: a broker reported the high watermark h of its replica. A leader that was asked later, in
 the same epoch or a later one, announced less than h. Or both brokers stopped cleanly, and a
 replica's checkpoint has a high watermark above the end of the last leader's log.
 
-Why it proves something: a follower's high watermark is at most the leader's. So everything below h
-was committed then. That leader and all later leaders have these records, and announce at least h
-(KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read records that may
-disappear. It also announces its high watermark when it becomes the leader.
+Why it proves something: a follower's high watermark is never above the leader's high watermark. So
+everything below h was committed then. That leader and all later leaders have these records, and
+announce at least h (KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read
+records that may disappear. Such a follower also announces its high watermark when it becomes the
+leader.
 
 What would not prove it: a leader that was replaced may not know this, and its high watermark is
 low. So a high watermark is compared only with leaders of the same or a later epoch. No answer of a
@@ -69,13 +70,13 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """A replica with a high watermark above its leader's.
+    """A replica with a high watermark above the leader's high watermark.
 
     Attributes:
         node: The replica's node.
         mark, told_ns: The high watermark, and the time of the report. The time is -1 if the high
             watermark comes from files after the stop.
-        later: The lower value that a leader reported later.
+        later: The lower high watermark that a leader reported later.
         count: The number of reports in which the replica's high watermark was too high.
     """
 
@@ -332,8 +333,8 @@ def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
     """Return a replica's log end at the time of its report; a time of -1 means after the stop.
 
     A broker is asked for its log end first, and then for its high watermark. So the log may have
-    grown in between. The next observation shows whether it did. If the log may have been truncated
-    before that observation, the result is -1.
+    grown in between. The next observation shows whether the log grew. If the log may have been
+    truncated before that observation, the result is -1.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)

@@ -3,9 +3,9 @@
 Definition: leaders answered ListOffsets(latest, read_uncommitted) in epochs e <= e', and the answer
 in e is the greater one. If e = e', the first answer arrived before the second request was sent.
 Replicas are never compared with each other. The partition's end in the final reads also counts as
-an answer of the last epoch. It counts only if the run had recovered and all clients had stopped
-sending. With transactions, that end is the last stable offset, which may be below the high
-watermark. But it must be above each record that a read_committed reader got before.
+an answer of the last epoch. That end counts only if the run had recovered and all clients had
+stopped sending. With transactions, that end is the last stable offset, which may be below the high
+watermark. But the end must be above each record that a read_committed reader got before.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
 its epoch. A later leader has all records that earlier leaders committed, and does not answer before
@@ -16,7 +16,7 @@ What would not prove it: a follower's own high watermark always lags. An old lea
 in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time have no
 order. The anomaly is allowed after an unclean election, and after a power loss of all replicas. A
 lower last stable offset is not trusted if a cleaner may have removed a marker before the leader got
-it (`cleaned_markers`).
+the marker (`cleaned_markers`).
 """
 
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Regression:
 
     Attributes:
         earlier, later: The two answers with the greatest difference.
-        answers: The number of answers in the later answer's epoch that are too low.
+        answers: The number of too low answers in the epoch of `later`.
     """
 
     earlier: "Announcement | Reading"
@@ -194,7 +194,7 @@ def _ends(group: Group) -> Ints:
 
 
 def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, list[Regression]]:
-    """Count the compared ends of final reads, and return the lowest one if it is too low."""
+    """Count the compared ends of final reads, and return the lowest end if that end is too low."""
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
         return 0, []
@@ -335,7 +335,7 @@ def _own_ns(group: Group, epoch: int) -> int:
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
-    """Return whether two leaders may have lost records below an offset between their answers."""
+    """Return whether one of two leaders may have lost records in the time between their answers."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
     until_ns = until_ns if until_ns >= 0 else NEVER_NS
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}

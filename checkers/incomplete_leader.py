@@ -5,8 +5,8 @@ epochs announced. The start offset is the smallest one in records, and in checkp
 stop.
 
 Why it proves something: a leader announces a high watermark when every in-sync replica holds all
-records below it. Only an in-sync replica may become the leader. A leader's epoch starts at the
-offset where its log ended when it was elected. So a start below an announced high watermark shows a
+records below it. Only an in-sync replica may become the leader. A leader's epoch starts at the end
+that the leader's log had at the election. So a start below an announced high watermark shows a
 leader that lacked committed records, even if no client read them.
 
 What would not prove it: an old leader may not know that it was replaced, and may go on answering.
@@ -215,7 +215,7 @@ def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list
 
 
 def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> list[str]:
-    """Name the logs that had the missing records, and the logs that only reached their offsets."""
+    """Name the logs that had the missing records, and the logs that only reached these offsets."""
     mark, had, far = number_in(found, "announced_high_watermark"), list[str](), list[str]()
     for node in (f"n{each}" for each in group.facts.brokers):
         reached = [at for at, end in looks_at(group, node) if at <= until_ns and end >= mark]
@@ -230,10 +230,10 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
 def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
     """Return whether a log that reached the announced high watermark had the announced records.
 
-    A former leader, or its follower, may have other records at the log's end until it follows the
-    later leader. A broker that follows the later leader knows the later epoch, and has truncated
-    these other records. The line about the truncation in its log file has no time. But if a log
-    grows while its broker knows the epoch, the broker is copying that leader's records.
+    A former leader, or its follower, may have other records at the log's end until that broker
+    follows the later leader. A broker that follows the later leader knows the later epoch, and has
+    truncated these other records. The log line about that truncation has no time. But if
+    a log grows while its broker knows the epoch, the broker is copying that leader's records.
     """
     epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
     if any(

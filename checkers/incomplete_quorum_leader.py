@@ -1,4 +1,4 @@
-"""incomplete-leader, for the quorum: a controller began to lead without committed metadata.
+"""incomplete-leader, for the quorum: a controller became leader without all committed metadata.
 
 Definition: the start offset of a quorum's epoch is below the highest high watermark that leaders of
 earlier epochs reported. The start offset is the smallest one in the records of all nodes, and in
@@ -6,8 +6,8 @@ checkpoints after a clean stop.
 
 Why it proves something: the quorum's leader reports a high watermark when a majority has all
 records below it. A majority elects a leader only if no voter of that majority has more records than
-the leader. The two majorities share a voter. The leader's first record begins its epoch at the end
-of its log. Raft calls this rule leader completeness.
+the leader. The two majorities share a voter. The new leader appends the first record of its epoch
+at the end of its log. Raft calls this rule leader completeness.
 
 What would not prove it: an old leader that was cut off may go on reporting its high watermark. That
 high watermark cannot grow any more. If the log begins after a snapshot, the known start may be too

@@ -1,4 +1,4 @@
-"""inconsistent-offsets: clients were given two values for one offset of a partition.
+"""inconsistent-offsets: clients got two values for one offset of a partition.
 
 Definition: among acknowledgements and polls, one offset has two values.
 

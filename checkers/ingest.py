@@ -45,7 +45,8 @@ from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""Tables that parts write for `left_out`: ops that assign, and the partitions that ops sent to."""
+"""The tables that parts write for `left_out`: ops that assign, and the partitions that ops sent
+to."""
 _MOP_BITS = 32
 _OP_BITS = 31
 """The number of bits for the range of a writer's op ids.
@@ -58,7 +59,7 @@ _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem that kept data of a run from being read.
+    """A problem because of which some data of a run could not be read.
 
     Attributes:
         unit: The writer or the node.
@@ -115,8 +116,7 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: The snapshot of a node's files: `FINAL`, `CRASH`, or a step's name. Empty for a
             writer's streams.
-        sees: The kinds of observation that the system provides. Only a node's files for these
-            observations are read.
+        sees: The kinds of observation that the system provides. A node's other files are not read.
         old: Whether the run is older than `results.record.contents`. Then it is unknown whether
             the copies of messages are intact.
         part: The part to read; None: the whole unit.
@@ -172,7 +172,7 @@ def step_units(run_id: str, snapshots: Path) -> list[Unit]:
 
 
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
-    """Return the complete tables of a unit, and the problems in reading it.
+    """Read a unit; return its complete tables, and the problems that occurred.
 
     The tables of a part do not show which partitions an assignment leaves out, because all parts
     are needed for that. `ASSIGNS` and `TOUCHES` have the data to find these partitions later.
@@ -243,7 +243,7 @@ def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
 
     Args:
         table: Rows of a node or an observer.
-        ids: Topic ids by topic, without topics that were created more than once.
+        ids: The topic ids by topic. A topic that was created more than once is left out.
     """
     if "topic_id" not in table.column_names or not ids:
         return table
@@ -306,7 +306,7 @@ def broken_stream(unit: Unit, path: Path, broken: BaseException, at: int) -> Bro
 def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch | None]]:
     """Yield (position, batch) for a stream or a part of it.
 
-    A batch of None marks a position only.
+    If the batch is None, the pair only marks a position.
     """
     if part is None:
         yield from ((0, batch) for batch in read_whole(path))

@@ -13,8 +13,8 @@ What would not prove it: a broker's outdated metadata does not count, because on
 in the highest epoch counts. A broker that is cut off from the controllers may still report the
 earlier full ISR in that epoch. So the leader's own report counts, because a leader that is cut off
 loses its epoch. An ISR that was full and shrank again later is not an anomaly. A scenario may end
-with a broker down, and its script waits for the ISR itself. So this check does not apply to
-scenarios.
+while a broker is down, and the scenario's script itself waits for the ISR. So this check does not
+apply to scenarios.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ NAME = "isr-not-restored"
 _FRESH_NS = 2 * NS_PER_S
 """A log end of at most this age is current, because logs are observed once a second."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
-"""The maximum age of a log end at its recorded time, plus half a second for a follower."""
+"""The maximum age of a recorded log end, plus half a second for a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,12 @@ class Shrunk:
     Attributes:
         full_ns: The time at which the ISR was full again; -1 if it never was.
         seen_ns: The time of the last report within the limit.
-        since_ns: The time from which on all reports up to that report had its ISR.
+        since_ns: The time of the first report in the series of reports with the same ISR that ends
+            at `seen_ns`.
         looked_ns: The time of the last report of any ISR.
         isr: The broker ids in the last report within the limit.
-        by: The broker that gave that report and the report of the full ISR. Empty if it was not the
-            same broker.
+        by: The broker that gave both that report and the report of the full ISR. Empty if two
+            brokers gave these reports.
     """
 
     full_ns: int
@@ -256,7 +257,7 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 
 
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
-    """Return an offset that a leader's log had reached by a time, and did not fall below later.
+    """Return an offset that a leader's log had reached by a time, and still had afterwards.
 
     Records that were acknowledged since the last heal also count, because no rows are recorded for
     a log that does not grow.

@@ -1,6 +1,6 @@
 """Decide the verdict: which anomalies are allowed, and which can be trusted.
 
-All anomalies are reported, for every judge. The judge only decides which of them count
+All anomalies are reported, for every judge. The judge only decides which anomalies count
 (`checkers.contract`).
 """
 
@@ -110,7 +110,7 @@ class _Tally:
     weighty: int = 0
     broken: set[str] = field(default_factory=set)
     examples: list[tuple[Example, str]] = field(default_factory=list)
-    """Pairs of an example and the cause that the rows of its partition show."""
+    """Pairs: an example, and the cause that the rows of the example's partition show."""
 
 
 def weigh(
@@ -215,7 +215,7 @@ def _tallies(
 
 
 def _rank(example: Example) -> tuple[bool, str, int, int]:
-    """Return a sort key: examples that decide the verdict come first, then by place."""
+    """Return a sort key: examples that decide the verdict come first; then the place decides."""
     light = example.allowed or not example.trusted
     return light, example.topic, example.partition, example.offset
 
@@ -329,7 +329,7 @@ def _unchecked(
 ) -> list[str]:
     """Return a sentence for each check that should apply but compared nothing in some partition.
 
-    A check that gives a reason is left out, because its anomaly cannot occur in every run. A check
+    A check that gives a reason is left out, because some runs cannot have such an anomaly. A check
     that found an anomaly without a comparison is also left out. Example: a missing final read.
     """
     if _cut_before_clients(facts):
@@ -364,7 +364,7 @@ def _unchecked(
 
 
 def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
-    """Return a sentence for each check with gaps, which names the first few gaps."""
+    """Return, for each check with gaps, a sentence that names the first few gaps."""
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for place in sorted(results):
         for result in results[place]:
@@ -383,7 +383,7 @@ def _first(sentences: Sequence[str]) -> str:
 
 
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
-    """Return whether a check compared nothing in a partition with sends and gave no reason."""
+    """Return whether a check compared nothing, and gave no reason, in a partition with sends."""
     mine = [each for each in group if each.name == name]
     told = any(each.rows or each.unshown or each.gaps or each.anomalies for each in mine)
     return was_written(group) and bool(mine) and not told
@@ -395,7 +395,7 @@ def _cut_before_clients(facts: RunFacts) -> bool:
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:
-    """Return sentences on the stages that the run did not complete, by its milestones."""
+    """Return sentences on the stages that the run did not complete, according to milestones."""
     sentences = []
     if _cut_before_clients(facts):
         sentences.append("the run ended before its clients began, so there is nothing to judge")
@@ -453,7 +453,7 @@ def _untrusted(tallies: Mapping[str, _Tally]) -> list[str]:
 
 
 def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -> list[str]:
-    """Return a sentence if a violation stopped the run, but the full check does not confirm it."""
+    """Return a sentence if the full check does not confirm the violation that stopped the run."""
     stopped = facts.milestone(STOPPED_ON)
     if stopped is None or judge is not facts.plan.judge:
         return []

@@ -2,9 +2,10 @@
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. A sign of this is a marker of the producer with no other record of
-the producer between marker and record. The marker has the record's producer epoch, but ends no
-other record. So the producer has no record between this marker and its previous marker.
+the producer's next transaction. There is a sign of this: a marker of the same producer is before
+the record, and no other record of the producer is between the marker and the record. The marker has
+the record's producer epoch, but ends no other record. So no record of the producer is between this
+marker and the producer's previous marker.
 
 This sign is no proof, because the marker may have ended an earlier transaction that wrote nothing.
 There is a proof in two cases:
@@ -22,7 +23,7 @@ from checkers.group import Group, ReplicaLog
 
 
 def marker_before(log: ReplicaLog, at: int) -> str:
-    """Return the marker before a record that may belong to the record's own transaction.
+    """Describe the marker before a record if this marker may end the record's own transaction.
 
     Args:
         log: A replica's log.

@@ -122,7 +122,7 @@ class TableFile:
         name: The table's name.
         path: The file's path.
         content: The file's bytes, if only Spark can read the path.
-        own: Whether this check wrote the file, so that its pages need no verification.
+        own: Whether this check wrote the file. Then the pages need no verification.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Add `left-out` rows for partitions that a process's next assignment does not name any more.
 
 The assignments table has a row for each partition that an assignment names. The checks of a
-partition see only the rows of that partition. So they cannot see that a process was assigned other
-partitions instead.
+partition see only the rows of that partition. So these checks cannot see that a process was
+assigned other partitions instead.
 
 This module adds the missing rows. A process touches a partition when it is assigned the partition
 or sends to it. If the process's next assignment does not name that partition, a `left-out` row is

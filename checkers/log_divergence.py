@@ -1,10 +1,10 @@
 """log-divergence: two replicas of a partition hold different records where they must agree.
 
 Definition: at some offset, the records of two replicas differ in (epoch, hash, control), or only
-one replica has a record. On a compacted topic a record missing on one side does not count. The
-compared range begins at the larger of the two log starts. It ends at the lower of the two replicas'
-own high watermarks, and both copies must reach that far. In the final snapshot, after recovery, two
-ISR members are compared up to the end of the shorter log.
+one replica has a record. On a compacted topic, a record that is missing on one side does not count.
+The compared range begins at the larger of the two log starts. The range ends at the lower one of
+the two replicas' own high watermarks, and both copies must reach that offset. In the final
+snapshot, after recovery, two ISR members are compared up to the end of the shorter log.
 
 Why it proves something: a replica's high watermark is its claim that everything below it is
 committed. Committed records are the same on every replica. An ISR member that has caught up with a
@@ -25,8 +25,9 @@ The steps of a scenario copy the files of live brokers. A step asks the brokers 
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
 cause no false alarm:
 
-- Records below a replica's own high watermark are committed and never change. So two copies that
-  were taken after both brokers had reported their high watermarks agree below both.
+- Records below a replica's own high watermark are committed and never change. If two copies were
+  taken after both brokers had reported their high watermarks, these copies agree below both high
+  watermarks.
 - A copy that ends below a high watermark is compared up to its own end.
 - For a dead or paused broker, the high watermark comes from its checkpoint file, which lags behind.
 
@@ -36,7 +37,7 @@ has copied the files. So the excuse ends only under two conditions. One of the o
 differed in the previous step. And both replicas were in the ISR at the end of both steps.
 
 Several snapshots may show the same divergence. If two replicas differ at the same offset in several
-snapshots, this counts as one anomaly. The report uses the snapshot that weighs most. The anomaly is
+snapshots, this counts as one anomaly. The report uses the most serious finding. The anomaly is
 allowed only if every snapshot's finding is allowed.
 """
 
@@ -220,7 +221,7 @@ def divergences(
 
 
 def _joined(looks: list[Look]) -> list[list[Look]]:
-    """Group the findings of each divergence: those of the same two replicas with a common offset.
+    """Group the findings about one divergence: the same two replicas differ at a common offset.
 
     Findings with different broken premises (a log that could not be read) stay in separate groups.
     Otherwise an untrusted finding would weaken a trusted one.
@@ -385,7 +386,7 @@ def _why(group: Group, found: Anomaly) -> str:
 def _by_epochs(
     group: Group, found: Anomaly, held: Mapping[str, str], epochs: Mapping[str, int]
 ) -> str:
-    """Explain, from their leader epochs, why two records at one offset differ."""
+    """Use the leader epochs of two records at one offset to explain why the records differ."""
     if not epochs:
         return (
             "the records have no leader epochs, so a follower truncates its log to its own high"
@@ -405,7 +406,7 @@ def _by_epochs(
 def _damaged(logs: Mapping[str, ReplicaLog], offset: int, nodes: Sequence[str]) -> str:
     """Return a phrase that names the replica with the damaged copy and the damaged fields.
 
-    The phrase is "" unless exactly one of the two copies differs from the sent record.
+    If both copies differ from the sent record, or both are equal to it, the phrase is "".
     """
     parts = {node: damaged_parts(logs[node], offset) for node in nodes}
     wrong = [node for node in nodes if parts[node]]

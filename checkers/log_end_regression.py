@@ -1,7 +1,7 @@
 """log-end-regression: a replica's log ended below a high watermark that its own broker reported.
 
-Definition: a broker reports a high watermark for its replica, and later a log end below it. The
-log end may also come from the replica's files after the stop.
+Definition: a broker reports a high watermark for its replica, and later a log end below that high
+watermark. The log end may also come from the replica's files after the stop.
 
 Why it proves something: a replica's high watermark is never above the end of its own log. Records
 below the high watermark are committed, so no later leader makes the replica drop them. The replica
@@ -92,7 +92,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
 
 
 def _marked(told: pa.Table) -> int:
-    """Return the number of log ends reported after a high watermark of the same replica."""
+    """Return the number of log ends that followed a reported high watermark of the same replica."""
     ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
     return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
 
@@ -211,9 +211,9 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
     """Return the unclean leader for which a replica truncated its log, as a phrase for the report.
 
-    The leader's epoch must begin at the truncation offset. The broker must have named only older
-    epochs when it reported its high watermark, so that the truncation came later. The phrase is ""
-    if there is no such leader.
+    The leader's epoch must begin at the truncation offset. When the broker reported its high
+    watermark, it must have named only older epochs. This shows that the truncation came later. The
+    phrase is "" if there is no such leader.
     """
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "observed_ns") <= since_ns)

@@ -1,15 +1,17 @@
-"""log-start-moved: a replica dropped the beginning of its log, although no setting asked for it.
+"""log-start-moved: a replica dropped the beginning of its log, although no setting asked for this.
 
 Definition: a log start offset above 0, in a plan without retention and without compaction. A broker
 reported this start for its own replica, or the replica's files show it.
 
-Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move its
-start. Without them, an acknowledged record stays. If every replica drops its beginning, no two logs
-differ and no reader skips records. Then the log start is the only evidence.
+Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move the
+start of a log. Without these three, an acknowledged record stays. If every replica drops the
+beginning of its log, all logs stay equal, and no reader skips records. Then the log start is the
+only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
-retention at its own time, so its start may be above the leader's. A disk fault does not allow the
-anomaly: a replica that lost its log begins again at the leader's log start, which is 0.
+retention at its own time, so the follower's log may start above the start of the leader's log. A
+disk fault does not allow the anomaly: a replica that lost its log begins again at the leader's log
+start, which is 0.
 """
 
 from collections.abc import Mapping
@@ -39,8 +41,8 @@ class Moved:
         node: The node that holds the log.
         start: The highest log start that was observed.
         first_ns: The time at which a start above 0 was first reported; -1 if only files show it.
-        snapshot: The snapshot or step that first showed such a start. Empty if an answer during
-            the run did.
+        snapshot: The snapshot or step that first showed such a start. Empty if an answer during the
+            run first showed it.
         times: The number of answers and file copies that show such a start.
     """
 
@@ -145,7 +147,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def who_moved_first(group: Group, offset: int) -> str:
-    """Return a sentence about the replica whose log start was first seen above an offset.
+    """Return a sentence about the first replica whose log start was seen above an offset.
 
     The sentence is "" if no answer shows such a log start.
     """
@@ -165,7 +167,7 @@ def who_moved_first(group: Group, offset: int) -> str:
 
 
 def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
-    """Return the leaders during the period in which a log's start moved; none if it is unknown.
+    """Return the leaders in the period in which a log's start moved; empty if unknown.
 
     A log start is recorded some time after it was measured, so the range begins earlier.
     """

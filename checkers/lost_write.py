@@ -25,8 +25,8 @@ With acks=1, perhaps only the leader has the record when it is acknowledged. The
 is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
 a power loss or a disk fault took the record from every replica.
 
-Reads that skip the offset of a lost record are a consequence of the loss. So they are reported with
-the lost write, and not as an anomaly of their own.
+Reads that skip the offset of a lost record are a consequence of the loss. So such reads are
+reported with the lost write, not as a separate anomaly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -265,7 +265,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Return a sentence about reads that skipped the lost record; they are no extra anomaly."""
+    """Return a sentence about reads that skipped the lost record, which are no extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"

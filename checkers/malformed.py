@@ -1,4 +1,4 @@
-"""malformed-history: entries of the run's record contradict each other, by a bug of Logquake.
+"""malformed-history: a bug of Logquake made entries of the run's record contradict each other.
 
 Definition: an op_id or a sent value occurs twice. Two ops of one process are open at once. A
 process has another op after an op with the outcome `info`. A completion is earlier than its
@@ -91,7 +91,7 @@ def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _seen_before(flags: Mask, process: Ints) -> Mask:
-    """Return a mask of rows that follow a flagged row of their process; rows are by process."""
+    """Return a mask of rows after a flagged row of the same process; rows are sorted by process."""
     before: Ints = np.cumsum(flags) - flags
     starts = np.searchsorted(process, process, side="left")
     return np.asarray(before > before[starts], dtype=np.bool_)

@@ -4,9 +4,9 @@ Definition: this is `log-divergence` for the log of the quorum (`__cluster_metad
 At some offset, from the larger log start on, two nodes' records differ in (epoch, hash, control),
 or only one node has a record. The compared range ends at a bound that the quorum's leaders reported
 during the run. When a leader describes the quorum, it reports its high watermark and the fetch
-offset of each node (voter or observer). It advances a node's fetch offset only after it has
-verified that both logs agree up to there. So a node's log is committed below the smaller of these
-two offsets. Two nodes are compared below the smaller of their bounds.
+offset of each node (voter or observer). The leader advances a node's fetch offset only after it has
+verified that both logs agree up to that offset. So a node's log is committed below the smaller of
+these two offsets. Two nodes are compared below the smaller of their bounds.
 
 Why it proves something: a committed record is on a majority of the voters, and every later leader
 has it. No node may ever replace it. Brokers replay this log to learn leaders and in-sync replicas.
@@ -14,12 +14,12 @@ Two nodes with different records therefore see two different clusters.
 
 What would not prove it:
 
-- Different log ends after the stop. Nodes that are broker and controller at once stop together. One
-  of them may be elected at the last moment and write a record that no other node replicates. At the
-  same offset, another node may have a record of the previous epoch. This offset is above every high
-  watermark.
+- Different log ends after the stop. All nodes that are both broker and controller stop together.
+  One of them may be elected at the last moment and write a record that no other node replicates. At
+  the same offset, another node may have a record of the previous epoch. This offset is above every
+  high watermark.
 - Different log starts. Records older than a snapshot (a `.checkpoint` file) are deleted.
-- Offsets beyond the end of a log's copy that a scenario's step made. A step copies the files of
+- Offsets beyond the end of a copy, if a scenario's step made the copy. A step copies the files of
   running nodes. So only bounds that were reported before the step began count.
 - A log that could not be read to its end.
 """

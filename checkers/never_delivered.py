@@ -20,7 +20,7 @@ What would not prove it:
 The check computes an upper bound on such acquisitions, and skips records that may have reached the
 limit. From the send of the record on, the bound counts:
 
-- two for each member that joined, because it also left;
+- two for each member that joined, because this member also left;
 - one for each member at each fault that ended;
 - one for each member each time that a fault resets client connections;
 - one for each leader epoch of the partition;
@@ -29,11 +29,11 @@ limit. From the send of the record on, the bound counts:
 
 The bound also covers faults that drop or delay packets repeatedly (links that stall or flap). Such
 a fault ends no connection by itself. A member without an answer closes its connection after 10
-seconds. The member's session and its lock expire after 6 seconds. `hold_s` is the smallest of these
+seconds. The member's session and lock expire after 6 seconds. `hold_s` is the smallest of these
 times. A connection that is still being set up has acquired no record. Such a fault may cause more
 leader changes, and each new leader begins an epoch. Only one member can hold a record at a time, so
-an epoch costs one acquisition. An old leader that continues adds none, because the share
-coordinator refuses its state.
+an epoch costs one acquisition. An old leader that continues adds no acquisition, because the share
+coordinator refuses the state that this leader writes.
 
 If the check skipped a record that no member received, the verdict is unknown. The anomaly is
 allowed if an unclean election may have lost the group's state. It is also allowed if the disks of
@@ -212,6 +212,6 @@ CHECKER = Checker(
     chapter=Chapter.GROUPS,
     looks_for="a record that final reads show, but that no member of the share group got,"
     " although the group had finished all records",
-    waits="the group finishes all records only at its end",
+    waits="the group finishes all records only at the end of the run",
     excuses=TAKES_RECORDS,
 )

@@ -1,4 +1,4 @@
-"""host-not-restored: a host differs from its state before the run, by a bug of Logquake.
+"""host-not-restored: because of a bug of Logquake, a host differs from its state before the run.
 
 Definition: Logquake compares each host before its set-up and after its clean-up. The comparison
 covers everything that carries the run's mark, name or label: processes, firewall tables,
@@ -10,8 +10,8 @@ this run, and it may disturb the next run.
 What would not prove it: a change on the machine that carries no mark, name or label of the run.
 
 If a run was killed before the second comparison, its leftovers are unknown. Then there is a gap,
-and the verdict is unknown. The milestone `looked` shows that the first comparison took place. It is
-missing in runs of older versions without this audit.
+and the verdict is unknown. The milestone `looked` shows that the first comparison took place. This
+milestone is missing in runs of older versions, which had no such comparison.
 """
 
 from checkers.facts import AUDITED, LOOKED, RunFacts
@@ -23,7 +23,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "host-not-restored"
 _REMEDIES = (("the nft table ", "nft delete table ip"), ("the link ", "ip link delete"))
-"""Prefixes of leftovers in the audit, each with the command that removes such a leftover."""
+"""The prefixes of leftovers in the audit, each with the command that removes such a leftover."""
 _REMOVED, _CHANGED = (
     ("existed before", "was there before"),
     ("was different before", "was otherwise before"),

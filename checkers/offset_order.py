@@ -40,7 +40,7 @@ NAME = "offset-order"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Acks:
-    """Acknowledged sends of a partition: their row numbers in `sends`, offsets and times."""
+    """The acknowledged sends of a partition: row numbers in `sends`, offsets and times."""
 
     row: Ints
     offset: Ints
@@ -101,7 +101,8 @@ def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
 def _witness(acks: _Acks, later: int, sound: Mask) -> int:
     """Return the earlier send that best proves that a send is misplaced.
 
-    Sends without an excuse are preferred, then the send that ended last.
+    A send without an excuse is preferred. If there are several, the one that ended last is
+    returned.
     """
     proves = (acks.ended < acks.began[later]) & (acks.offset > acks.offset[later])
     candidates = np.flatnonzero(proves)

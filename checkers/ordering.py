@@ -1,7 +1,7 @@
 """Sort the rows of each table, so that all engines, files and tasks give the same row order.
 
-Stored records are usually in order already. Then they are not sorted again, because the check for
-order costs a hundredth of a sort.
+Stored records are usually in order already. Such records are not sorted again. A check of the order
+takes a hundredth of the time of a sort.
 """
 
 from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
 
 
 def _numbered(places: _Keys) -> _Keys:
-    """Return the partition key columns as one 16-bit key if it fits, otherwise unchanged."""
+    """Return the columns of the partition key as one 16-bit key; unchanged if too large."""
     number = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
     width = 1
     for key in places:

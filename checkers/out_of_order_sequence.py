@@ -5,11 +5,11 @@ log, do not have consecutive sequence numbers. No offset is missing between the 
 
 Why it proves something: a leader checks each batch of an idempotent producer before it appends the
 batch. The first sequence number must be one more than the last stored one of that producer and
-epoch. It refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or DUPLICATE_SEQUENCE_NUMBER
-(KIP-98). A leader rebuilds this state from the log, so losing the end of a log breaks no sequence.
-A skipped number means that a record was dropped from the middle, or that the leader accepted a
-wrong batch. A repeated number means that a record was written twice. The check also covers records
-without an acknowledgement.
+epoch. The leader refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or
+DUPLICATE_SEQUENCE_NUMBER (KIP-98). A leader rebuilds this state from the log, so a log that lost
+its end still has an unbroken sequence. A skipped number means that a record was dropped from the
+middle, or that the leader accepted a wrong batch. A repeated number means that a record was written
+twice. The check also covers records without an acknowledgement.
 
 What would not prove it:
 
@@ -21,12 +21,12 @@ What would not prove it:
 - Offsets that could not be read.
 
 A replica may keep records that it should have truncated, and then append its leader's records. Then
-its sequence numbers come from two histories, and no leader stored them in this order. So a copy
-does not count if another copy has different records before the later record. Exception: the copy of
-the leader that wrote the later record counts, unless a disk fault hit this leader since. Where such
-copies must agree, `log-divergence` reports the difference. Before Kafka 2.0, followers could keep
-such records (KIP-101, KIP-279). If a leader may have written some of the offsets twice in one
-epoch, the anomaly is allowed (`checkers/reused_epochs.py`).
+the sequence numbers in that copy come from two logs, and no leader stored these records in this
+order. So a copy does not count if another copy has different records before the later record.
+Exception: the copy of the leader that wrote the later record counts if no disk fault has hit this
+leader since. Where such copies must agree, `log-divergence` reports the difference. Before Kafka
+2.0, followers could keep such records (KIP-101, KIP-279). If a leader may have written some of the
+offsets twice in one epoch, the anomaly is allowed (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator

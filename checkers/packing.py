@@ -65,5 +65,5 @@ def _pack(stopped: Event, stream: Path) -> None:
 
 
 def _left_over(live: Path) -> list[Path]:
-    """Return hidden temporary files of earlier packings that were killed."""
+    """Return the hidden temporary files that earlier, killed packings left."""
     return [path for path in live.glob(f".*{STREAM_SUFFIX}.*") if path.is_file()]

@@ -122,7 +122,7 @@ class _Stream:
 
 
 def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
-    """Return the op ids that divide the streams into `count` parts of similar size, or fewer."""
+    """Return the op ids that divide the streams into at most `count` parts of similar size."""
     if not streams:
         return []
     low = np.concatenate([each.low for each in streams])
@@ -141,7 +141,7 @@ def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
 def shortened(
     parts: Sequence[Unit], broken: Iterable[BrokenStream]
 ) -> tuple[dict[int, Unit], dict[str, BrokenStream]]:
-    """Return the parts that read past a break in a stream, without the rows after the break.
+    """Return, for each part that read past a break of a stream, a part that ends at the break.
 
     Args:
         parts: The parts of one writer.

@@ -4,9 +4,9 @@ Definition: a reader got a value that was not sent, or that was sent only to ano
 stream of the run's record is incomplete, the row of a send may be missing. Then a value counts only
 if it is also outside of all reserved ranges of values.
 
-Why it proves something: a worker reserves values on disk before it uses them. It also records each
-send before the client sends the message. A value names its partition. So if the value is unknown,
-some component between writer and reader invented or moved it.
+Why it proves something: a worker reserves values on disk before it uses them. The worker also
+records each send before the client sends the message. A value names its partition. So if the value
+is unknown, some component between writer and reader invented or moved the value.
 
 What would not prove it:
 
@@ -53,7 +53,7 @@ def sent_here(group: Group, values: Ints) -> Mask:
 
 
 def _number(group: Group) -> int:
-    """Return the partition's number, with which its values begin, or `NONE` if it is unknown."""
+    """Return the partition's number (the first part of its values), or `NONE` if unknown."""
     return group.facts.numbers.get((group.topic, group.partition), NONE)
 
 
@@ -136,7 +136,7 @@ def _has(log: ReplicaLog, offset: int, value: int) -> bool:
 
 
 def _stored(log: ReplicaLog, offset: int, group: Group) -> str:
-    """Return a phrase that names the leader that stored a record, and the producer id it used."""
+    """Return a phrase that names the leader that stored a record, and the record's producer id."""
     at = log.at(offset)
     if at is None:
         return ""

@@ -196,7 +196,7 @@ def _sent_back(group: Group, steps: Steps) -> Mask:
 
 
 def _rest_on_others(facts: RunFacts) -> set[str]:
-    """Return the anomalies that need more rows than those of the reader's own ops.
+    """Return the anomalies that need more rows than the rows of the reader's own ops.
 
     If an assignment is missing from the run's record, the reader's move looks like a skip. If the
     sends of an aborted transaction are missing, a reader that skipped the aborted records seems to

@@ -1,8 +1,8 @@
 """Find pairs of records that a process read or wrote in a partition one after the other.
 
 A process does one thing at a time, and its op ids grow. So the op ids give the order of its ops,
-and no time is needed. An assignment sets a reader's position: to the offset that it names, or to
-the beginning. A group member's seek also sets its position.
+and no time is needed. An assignment sets a reader's position to the assigned offset, or to the
+beginning. A group member's seek also sets its position.
 
 `Steps` holds pairs of consecutive records. The checks of readers and writers use the same pairs.
 """
@@ -31,7 +31,7 @@ from results.record.terms import Outcome
 
 ASSIGN, SUBSCRIBE, DEALT = "assign", "subscribe", "rebalance-assigned"
 LEFT_OUT = "left-out"
-"""The kind of an assignment row for a partition that the process used before but lost."""
+"""An assignment row of this kind says that the process lost a partition that it had used."""
 REVOKED = "rebalance-revoked"
 REBALANCES = (DEALT, REVOKED)
 SEEK = "seek"
@@ -42,7 +42,7 @@ _FORGOTTEN = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Steps:
-    """Pairs of records that a process read or wrote one after the other.
+    """The pairs of records that a process read or wrote one after the other.
 
     Attributes:
         since: Row number of the earlier record. `NONE` if an assignment set the reader's position.
@@ -73,7 +73,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Visits:
-    """The ops that touched a partition, in order: first row, last row and sort key of each."""
+    """The first row, the last row and the key of each op that touched a partition, in order."""
 
     first: Ints
     last: Ints
@@ -82,7 +82,7 @@ class _Visits:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Moves:
-    """Rows of `assignments`, sorted by process and op, after one empty entry at the start."""
+    """The rows of `assignments`, sorted by process and op, after one empty entry at the start."""
 
     key: Ints
     start: Ints
@@ -92,7 +92,7 @@ class _Moves:
 
 
 class OpOrder:
-    """Numbers pairs of process and op, so that the ops of one process are consecutive."""
+    """An order of pairs of process and op, in which the ops of one process are consecutive."""
 
     def __init__(self, *tables: pa.Table) -> None:
         self._processes = distinct(stack([ints(table, "process") for table in tables]))
@@ -116,14 +116,14 @@ def read_rows(group: Group) -> Mask:
 
 
 def written_rows(group: Group) -> Mask:
-    """Return a mask of the rows of `sends` acknowledged at a known offset, without failures."""
+    """Return a mask of the sends that were acknowledged at a known offset and did not fail."""
     sends = group.table("sends")
     kept = equal(sends, "outcome", Outcome.OK.value, Outcome.INFO.value)
     return _known(sends, "offset") & kept & equal(sends, "acked", True)  # noqa: FBT003 - a value
 
 
 def poll_steps(group: Group) -> Steps:
-    """Return pairs: each reader's position, and the first record of its next ok poll."""
+    """Return pairs of a reader's position and the first record of the reader's next ok poll."""
     polls, moves = group.table("polls"), group.table("assignments")
     order = OpOrder(polls, moves)
     visits = _visits(polls, read_rows(group), order)
@@ -190,9 +190,9 @@ def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table)
     """Return pairs of consecutive records by Jepsen's rule for positions.
 
     Only some ops move the position of their process. Each pair leads from the last such op to any
-    later op of the process. An assignment that leaves the partition out clears the position. An
-    assignment that names the partition changes nothing, even if it names an offset. Jepsen has no
-    seeks, so a seek clears the position too.
+    later op of the process. An assignment without the partition clears the position. An assignment
+    that names the partition changes nothing, even if it names an offset. Jepsen has no seeks, so a
+    seek clears the position too.
 
     Args:
         table: `polls` or `sends` of a partition.

@@ -2,14 +2,15 @@
 
 The nodes are ops. An edge means that one op came before another. Most edges are dependencies. A
 search may add two orders: the op order of each process, and real-time order. Such an order has an
-edge for each pair of ops, which would be too many. So it is stored as a chain beside the ops. An op
-leads to its own place in the chain. Each place leads to the next place, and to the ops that follow
-directly. The size is then linear, and a path along the chain counts as one edge of the order.
+edge for each pair of ops. These are too many edges. So the order is stored as a chain beside the
+ops. An op leads to its own place in the chain. Each place leads to the next place, and to the ops
+that follow directly. The size is then linear, and a path along the chain counts as one edge of the
+order.
 
 scipy computes the strongly connected components. The search for a component's shortest cycle starts
-at dependency edges. It goes back from the end of such an edge to its beginning: first by one direct
-edge, then by the shortest path. The work is bounded. In a component of millions of ops only a few
-starts are tried, so the cycle found may not be the shortest of all.
+at dependency edges. The search goes back from the end of such an edge to the beginning of the edge.
+It tries one direct edge first, and then the shortest path. The work is bounded. In a component of
+millions of ops only a few starts are tried, so a shorter cycle may exist.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _STEP, _ALONG = 1.0, 2.0**-40
-"""Lengths of an edge and of a chain step. All steps of a chain add up to far less than 1."""
+"""The lengths of an edge and of a chain step. All steps of a chain add up to far less than 1."""
 _WORK = 4_000_000
 """The approximate number of edges that the search visits for one component."""
 _REACHES = (4.5, 16.5, np.inf)
-"""Maximum path lengths for the search, tried one after another until a path is found."""
+"""The maximum path lengths for the search, tried one after another until a path is found."""
 
 
 class Order(StrEnum):
@@ -83,7 +84,7 @@ class Precedence:
 
 
 Hop = tuple[int, int, str]
-"""Indices of two ops, and the order that puts the first before the second; "" for a dependency."""
+"""The indices of an earlier and a later op, and their order; "" if the edge is a dependency."""
 
 
 def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
@@ -100,11 +101,12 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
 
 
 def entangled(graph: Precedence) -> Mask:
-    """Return a mask of the ops that may be in a cycle with any of the orders: usually few ops.
+    """Return a mask of the ops that may be in a cycle with any of the orders.
 
-    The function sorts the ops by their end times, or by their start times if they have no end. In
-    that sequence both orders lead forward, and nearly all dependencies do too. A cycle needs an
-    edge that leads backward. Each op of the cycle lies between the two ends of such an edge.
+    Usually these are few ops. The function sorts the ops by their end times, or by their start
+    times if they have no end. In that sequence both orders lead forward, and nearly all
+    dependencies do too. A cycle needs an edge that leads backward. Each op of the cycle lies
+    between the two ends of such an edge.
     """
     count = len(graph.ops)
     if ((graph.ended >= 0) & (graph.ended < graph.invoked)).any():  # Invalid times: no order.
@@ -127,7 +129,7 @@ def split(graph: Precedence, numbers: Ints) -> Iterator[Precedence]:
 
     Args:
         graph: The ops and the dependencies that count.
-        numbers: The component number of each op, or -1 if its component is not wanted.
+        numbers: The component number of each op, or -1 to leave the op out.
     """
     inside = np.flatnonzero(
         (numbers[graph.sources] == numbers[graph.targets]) & (numbers[graph.sources] >= 0)
@@ -152,8 +154,8 @@ def smallest_circle(graph: Precedence, orders: Iterable[Order], through: Mask) -
     Args:
         graph: One component.
         orders: The orders to use in addition to dependencies.
-        through: The dependencies at which the search starts. The first edge returned is one of
-            them.
+        through: The dependencies at which the search starts. The first returned edge is one of
+            these dependencies.
     """
     orders = tuple(orders)
     sources, targets = graph.sources[through], graph.targets[through]
@@ -166,7 +168,7 @@ def smallest_circle(graph: Precedence, orders: Iterable[Order], through: Mask) -
 
 
 def _leads_back(graph: Precedence, kind: str, sources: Ints, targets: Ints) -> Mask:
-    """Return a mask of the targets that also precede their sources, by an edge of a kind."""
+    """Return a mask of the edges for which an edge of `kind` leads from target to source."""
     if kind == Order.PROCESS:
         same = (graph.processes[sources] == graph.processes[targets]) & (
             graph.processes[sources] >= 0

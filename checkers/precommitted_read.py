@@ -26,7 +26,7 @@ _Read = tuple[int, int, int]
 
 
 def _precommitted(group: Group) -> list[_Read]:
-    """Return (offset, value, op id) for each value that an op sent and read itself."""
+    """Return (offset, value, op id) for each value that the same op sent and read."""
     sends, polls = group.table("sends"), group.table("polls")
     sends = select(sends, present(sends, "value"))
     at = first_match(ints(polls, "value"), ints(sends, "value"))

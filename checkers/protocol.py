@@ -29,7 +29,7 @@ class Scope(StrEnum):
     REMADE = "remade"
     """A partition of a topic that a fault deleted and created again (`RunFacts.remade`)."""
     ACROSS = "across"
-    """Rows that were derived from all partitions of a run (see `Derivation`)."""
+    """The rows that were derived from all partitions of a run (see `Derivation`)."""
 
 
 class Premise(StrEnum):
@@ -51,7 +51,7 @@ class Premise(StrEnum):
 
 
 class Excuse(StrEnum):
-    """Reasons why the plan, or one of its faults, permits an anomaly. The contract lists them."""
+    """The reasons why the plan, or a fault, permits an anomaly. The contract lists the reasons."""
 
     ALWAYS = "always"
     ACKS = "acks-0-1"
@@ -100,9 +100,9 @@ class Proof(StrEnum):
     """Why an anomaly that was found during the run will still be true at the run's end."""
 
     TOLD = "told"
-    """The anomaly follows from acknowledgements, reads and answers. Logs only give excuses."""
+    """The anomaly follows from acknowledgements, reads and responses. Logs can only excuse it."""
     OBSERVED = "observed"
-    """The anomaly follows only from answers to observers. Logs only give excuses."""
+    """The anomaly follows only from responses to observers. Logs can only excuse it."""
     COPIED = "copied"
     """The anomaly follows from replicas' logs, and a copy of these logs is kept."""
     GONE = "gone"
@@ -131,16 +131,16 @@ class During(StrEnum):
 
 
 DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
-"""Excuses for a record that every replica lost through its disk."""
+"""The excuses for a record that every replica lost through its disk."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,
     Excuse.LAST_COPIES: Premise.KEPT_COPIES,
 }
-"""Possible losses by disk faults that the run's record cannot confirm. They do not allow an
-anomaly. But they break the given premise, so the anomaly is not trusted."""
+"""Losses that disk faults may have caused. The run's record does not confirm such a loss, so it
+does not allow an anomaly. But it breaks the given premise, so the anomaly is not trusted."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
-"""The excuses (reasons to allow) of an anomaly, and its broken premises."""
+"""The excuses (reasons that allow an anomaly), and the premises that are broken for the anomaly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class Findings:
     Attributes:
         rows: The number of comparisons that could have failed. If it is 0, the checker could not
             find any anomaly.
-        anomalies: The described anomalies by offset, at most `MAX_DESCRIBED`.
+        anomalies: The described anomalies, sorted by offset. There are at most `MAX_DESCRIBED`.
         beyond: The number of further anomalies for each combination of labels.
         gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
         unshown: Sentences that say why this run could not show an anomaly, although the run is
@@ -192,15 +192,16 @@ class Checker:
     Attributes:
         name: The name of the anomaly that the check finds.
         anomaly_class: Safety, liveness, or Logquake's own.
-        tables: The tables that the check reads of its group. For checks across partitions: the
-            derivations that the check reads. A test verifies the list.
+        tables: The names of the tables that the check reads. For a check across partitions: the
+            names of the derivations. A test verifies the list.
         check: The function that finds the anomalies.
-        premises: Conditions that must hold in the whole run. `check` reports local ones itself.
+        premises: Conditions that must hold in the whole run. `check` itself reports the conditions
+            of a single anomaly.
         scope: The kind of group that one call receives.
         sees: The kinds of observation that the check needs, besides the clients' observations.
         applies: Whether a run's plan can produce input for the check.
-        promise: The guarantee that the anomaly breaks. None if it breaks no guarantee of the
-            system under test.
+        promise: The guarantee that the anomaly breaks. None if the system under test does not give
+            such a guarantee.
         compares: A plural noun phrase for the report, which says what `rows` counts.
         during: The phase of the run that the check's comparisons cover.
         words: Texts about the anomaly for reports. If None, the texts of the contract's check with
@@ -210,9 +211,9 @@ class Checker:
         why: A function that returns the reason of an anomaly without a cause (`Anomaly.reason`).
             It uses the rows of `tables`, and names the facts that the run's record lacks. A
             `Proved` reason becomes the anomaly's cause.
-        chapter: The table of `docs/checkers.md` that lists the check. None: it is a Jepsen check.
+        chapter: The table of `docs/checkers.md` that lists the check. None for Jepsen's checks.
         looks_for: A description for that table: the anomaly, or the data that is compared.
-        excuses: The excuses that may allow its anomalies.
+        excuses: The excuses that may allow the check's anomalies.
         always_allowed: Whether no system promises to avoid this anomaly.
         meanwhile: Why a finding during the run is still true at the run's end. None: the check
             waits for the end.
@@ -252,7 +253,7 @@ class Checker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """Rows that are computed in each partition for a check that needs several partitions.
+    """The rows that are computed in each partition for a check that needs several partitions.
 
     Attributes:
         name: The name of the table in `Group.derived`.

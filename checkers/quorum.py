@@ -36,9 +36,10 @@ _ENTRY = ("log_offset", "topic", "partition")
 class QuorumFacts:
     """The reports of the quorum's leaders.
 
-    A quorum leader reports its high watermark and each node's fetch offset. It advances a fetch
-    offset only after it has verified that both logs agree up to there. So a node's log is committed
-    below the smaller of the two offsets, and must never change again there.
+    A quorum leader reports its high watermark and each node's fetch offset. The leader compares its
+    own log with the node's log before it advances the node's fetch offset. Both logs then agree up
+    to that offset. So a node's log is committed below the smaller of the two offsets. That part of
+    the log must never change again.
 
     Attributes:
         marks: For each node: the highest such committed offset in the run.
@@ -50,7 +51,7 @@ class QuorumFacts:
         commits: For each reported high watermark, ascending: the high watermark, and two times. The
             entry just below the high watermark was committed between these times. The last high
             watermark is higher than all offsets.
-        disputed: For each offset: the fields in which copies of that record differ.
+        disputed: For each offset: the fields in which copies of the record at that offset differ.
     """
 
     marks: Marks = field(default_factory=dict)

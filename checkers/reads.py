@@ -11,7 +11,7 @@ from results.record.terms import Outcome
 
 
 def rows_with(column: Ints, number: int, order: Ints) -> Ints:
-    """Return the rows in which a column holds a number.
+    """Return the rows in which a column contains the given number.
 
     Args:
         column: The column.
@@ -27,7 +27,7 @@ def _polls_by_offset(group: Group) -> Ints:
 
 
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return, for each op that received one of the values at an offset, the end time of the op."""
+    """Return the end time of each op that received one of the values at the offset."""
     polls = group.table("polls")
     rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
@@ -44,8 +44,8 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
         values: The values of the records.
 
     Returns:
-        Two columns with the pairs (index of a record, op that received the record), each pair once.
-        Then the end time of each op.
+        Two columns that form pairs: the index of a record, and an op that received the record. Each
+        pair occurs once. A third result maps each op to the op's end time.
     """
     polls, order = group.table("polls"), group.view(_polls_by_offset)
     at = ints(polls, "offset")

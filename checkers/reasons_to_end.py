@@ -1,6 +1,6 @@
 """Decide whether a fault of the run explains that a server process ended or hung.
 
-The module `broker_ended` lists, for each fault, the ends that the fault explains, and why.
+The module `broker_ended` lists, for each fault, how the fault may end a process, and why.
 """
 
 import re
@@ -36,19 +36,19 @@ _SHORT = "short"
 _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
-"""The maximum time until a broker that gives up has ended and its end is noticed."""
+"""The maximum time from a broker's decision to give up until Logquake notices the broker's end."""
 _STARTING = ("kill", "stop", "rolling-restart")
-"""Faults that end when the broker that they stopped has started and registered again."""
+"""Each of these faults stops a broker. The fault ends when that broker has registered again."""
 _SHUTTING_OUT = (
     *_STARTING, *_TAKING, "pause", "isolate", "halves", "one-way-in", "one-way-out", "ring",
     "bridge", "flapping",
 )  # fmt: skip
-"""Faults that may keep a broker from its controllers, because these are down or unreachable."""
+"""The faults that may disconnect a broker from the controllers, or stop the controllers."""
 _WANTS = frozenset({HANDLES, PROCESSOR, MEMORY})
-"""Resource faults. A hit controller answers late or never, so a broker cannot reach it."""
+"""Resource faults. A controller with such a fault responds late or never."""
 _STALLS = "stall"
-"""The fault family whose stalling links delay the answers of a controller. Each request and each
-response may wait for one stall, and a starting broker sends many requests."""
+"""The fault family that stalls links, and so delays the responses of a controller. Each request and
+each response may wait for one stall, and a starting broker sends many requests."""
 _REGISTERS_NS = 5 * NS_PER_S
 """The maximum time that a starting broker has already waited when a fault begins."""
 _SEEN_LATE_NS = 2 * FOUND_LATE_NS
@@ -61,17 +61,17 @@ _GIVING_UP = re.compile(
     r"|fatal error while waiting for the controller to acknowledge|ZooKeeperClientTimeoutException"
     r"|ZkTimeoutException"
 )
-"""Log lines of Kafka when a starting broker gives up waiting. Sources: BrokerLifecycleManager,
-FutureUtils.waitWithLogging, ZooKeeperClient, and ZkClient up to 1.0."""
+"""The log lines that Kafka writes when a starting broker stops waiting. Sources:
+BrokerLifecycleManager, FutureUtils.waitWithLogging, ZooKeeperClient, and ZkClient up to 1.0."""
 _START_FAILED = re.compile(r"Fatal error during KafkaServer startup|Exiting Kafka")
 """The log line that a broker with ZooKeeper writes after any failed start. Runs of older versions
 have no other line about a broker that gave up."""
 _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE})")
-"""Matches a log line that reports an error, but no line of a stack trace."""
+"""Matches a log line that reports an error. Lines of a stack trace do not match."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
 """The log line of Kafka's LogManager before it halts the broker."""
 STARVING = frozenset({HANDLES, MEMORY})
-"""Resource faults that may end a broker."""
+"""The resource faults that may end a broker."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 
 
@@ -81,11 +81,11 @@ class End:
 
     Attributes:
         node: The node of the process.
-        incarnation: The number of its start, as recorded.
-        seen_ns: When Logquake noticed it.
+        incarnation: The recorded number of the process's start.
+        seen_ns: When Logquake noticed the end.
         how: A phrase for the report, such as `with exit code 1`.
-        outside: Whether another program may have caused it.
-        signalled: Whether a signal certainly caused it.
+        outside: Whether another program may have caused the end.
+        signalled: Whether a signal certainly caused the end.
         disk_failed: Whether Logquake's own file system below the node's data had failed before.
         told: Whether Logquake had asked the process to stop.
         said: The last error lines that the process logged.
@@ -140,12 +140,12 @@ class _Fault:
         return 0 <= self.healed_ns < at_ns
 
     def was_felt(self, at_ns: int) -> bool:
-        """Return whether the fault was confirmed by a time."""
+        """Return whether the fault was confirmed at or before a time."""
         return 0 <= self.confirmed_ns <= at_ns
 
     @property
     def is_old(self) -> bool:
-        """Whether the row is of an old version that did not record the incarnations hit."""
+        """Whether an old version wrote the row, without the incarnations that the fault hit."""
         return "incarnations" not in self.spec
 
     def lives_since(self, end: End) -> int | None:
@@ -260,8 +260,9 @@ def _gives_reason(fault: _Fault, node: str) -> bool:
 def _starved(fault: _Fault, end: End) -> bool:
     """Return whether a fault that limited a resource of the node is the reason for the end.
 
-    The next incarnation has normal limits again. A fault that takes file handles need not be
-    confirmed if the broker itself logged the lack. The broker may have halted between two probes.
+    The next incarnation has normal limits again. A fault that takes file handles may count without
+    a confirmation: it is enough that the broker logged the lack of handles. The broker may have
+    halted between two probes.
     """
     if fault.lives_since(end) != 0 or fault.was_over(end.seen_ns - _GOES_DOWN_NS):
         return False
@@ -274,13 +275,13 @@ def _starved(fault: _Fault, end: End) -> bool:
 def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
     """Return whether a broker's last log lines show that it ended because it lacked a file handle.
 
-    The last error line must report the lack of a handle. If one line reports that all log folders
-    failed, any line may report the lack, because other threads may log more until the broker halts.
+    The last error line must report the lack of a handle. Other threads may log more lines until the
+    broker halts. So, if one line reports that all log folders failed, any line may report the lack.
     A thread that accepts connections may also lack handles, but such a thread continues. In runs of
     older versions, the first error line reports the lack.
 
-    If no lines were recorded at the broker's end, the lines recorded at the fault's heal count.
-    Before the heal, these lines are unknown, and `heal` is empty.
+    If the record of the broker's end has no lines, the function uses the lines from the fault's
+    heal. Before the heal, these lines are unknown, and `heal` is empty.
     """
     said = heal.get("said")
     noted = said.get(end.node) if isinstance(said, dict) else None
@@ -307,9 +308,9 @@ def _killed_by_kernel(end: End, heal: Json) -> bool:
 def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault], end: End) -> bool:
     """Return whether a broker gave up its start because faults kept it from its controllers.
 
-    Two faults count together if the broker had no time to register between them. The faults must
-    last for as long as Kafka waits, and until the broker gave up. If the last fault ended earlier,
-    the time after it must have been too short to register.
+    Two faults count as one if the broker had no time to register between the faults. The faults
+    must last for as long as Kafka waits, and until the broker gave up. If the last fault ended
+    earlier, the broker must have had too little time to register afterwards.
     """
     is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
     if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):
@@ -330,7 +331,7 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
 
 
 def _gives_up_ns(facts: RunFacts, node: str) -> int:
-    """Return how long a starting broker waits for ZooKeeper or a controller, by its settings."""
+    """Return how long the settings let a starting broker wait for ZooKeeper or a controller."""
     settings = {**facts.plan.broker, **facts.plan.node.get(node, {})}
     return gives_up_ms(settings, kept_outside=facts.plan.kept_outside) * 1_000_000
 
@@ -338,7 +339,8 @@ def _gives_up_ns(facts: RunFacts, node: str) -> int:
 def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
     """Return the earliest and the latest time at which a broker gave up its start.
 
-    The broker's log shows how long it continued afterwards, unless the run shifts clocks.
+    The broker's log shows how long the broker continued afterwards. If the run shifts clocks, the
+    log does not show it.
     """
     if not end.said:
         return end.seen_ns, end.seen_ns
@@ -351,7 +353,7 @@ def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
 
 
 def _lived_on_ns(said: Sequence[str]) -> int | None:
-    """Return the time from the line about giving up to the last line; None if it is unknown."""
+    """Return how long the log continued after the line about giving up, or None if unknown."""
     gave_up = next((at for at, line in enumerate(said) if _GIVING_UP.search(line)), None)
     if gave_up is None:
         return None
@@ -363,7 +365,7 @@ def _lived_on_ns(said: Sequence[str]) -> int | None:
 
 
 def _last_time(lines: Sequence[str]) -> datetime | None:
-    """Return the last time in log lines. The time zone is unknown, but the same in all lines."""
+    """Return the last time in the log lines, in the unknown time zone of these lines."""
     found = [time[1] for line in lines if (time := _TIME.match(line))]
     try:
         return datetime.strptime(found[-1], _FORMAT).replace(tzinfo=UTC) if found else None
@@ -386,8 +388,8 @@ def _joined(faults: Iterable[_Fault], grace_ns: int) -> list[tuple[int, int]]:
 def _starts(fault: _Fault, end: End) -> bool:
     """Return whether the fault had ended a broker that was started again but not yet registered.
 
-    A lack of handles or memory, or a disk fault, may end the incarnation that it hits. The heal
-    then starts another incarnation.
+    A lack of handles or memory, or a disk fault, may end a broker process. The fault's heal then
+    starts the next incarnation.
     """
     may_end = fault.did in STARVING or fault.family in {_BREAKING, LYING}
     later = may_end and (fault.lives_since(end) or 0) > 0
@@ -395,7 +397,7 @@ def _starts(fault: _Fault, end: End) -> bool:
 
 
 def _keeps_away(fault: _Fault, end: End, facts: RunFacts) -> bool:
-    """Return whether a fault may keep a node from its controllers, or make them answer late."""
+    """Return whether a fault may cut a node off from the controllers, or slow the controllers."""
     slows = fault.family == _LATE or fault.did in _WANTS
     if slows and (end.node in fault.nodes or _hits_controllers(fault, facts)):
         return fault.was_felt(end.seen_ns)

@@ -5,11 +5,12 @@ hash of the group's name or of the transactional id selects that partition. The 
 record of the coordinators.
 
 The controllers' log names leaders in order, but without times. About once a second, observers asked
-the quorum's members for the high watermark of the log. An entry was certainly committed when the
-first answer had a high watermark above the entry. It was not yet committed when the same quorum
-leader gave its last answer with a lower high watermark.
+the quorum's members for the high watermark of the log. An entry was certainly committed at the
+first response with a high watermark above the entry. The entry was not yet committed at the last
+response of the same quorum leader with a lower high watermark.
 
-A broker that is cut off may continue as coordinator. In that case, its period ends with the fault.
+A broker that is cut off may continue as coordinator. Then the broker's period as coordinator ends
+with the fault.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,16 +25,16 @@ from results.record.terms import Source
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 SHARES = "__share_group_state"
-"""The internal topics. The leaders of their partitions coordinate groups, transactions, and the
-state of share groups."""
+"""The internal topics. The leaders of the partitions of these topics coordinate groups,
+transactions, and the state of share groups."""
 LATE_NS = 2_000_000_000
-"""The maximum age of an answer, and the maximum delay until a broker learns its role."""
+"""The maximum age of a response, and the maximum delay until a broker learns its role."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
-"""Faults that end their target brokers. Under any other fault a leader may continue."""
+"""The faults that stop the target brokers. Under any other fault a leader may continue."""
 UNENDED_NS = int(np.iinfo(np.int64).max) - LATE_NS
 _LEADER = "leader"
 _SMALLEST = -(2**31)
-"""The smallest 32-bit integer of Java, which has no absolute value."""
+"""The smallest 32-bit integer of Java. Java cannot represent its absolute value."""
 Span = tuple[str, int, int]
 """A node, a start time and an end time."""
 
@@ -165,20 +166,20 @@ class _Spans:
         return max(0, int(before.max(initial=0)) - LATE_NS)
 
     def marks(self) -> Iterator[int]:
-        """Yield each reported high watermark that exceeds the earlier ones, then `UNENDED_NS`."""
+        """Yield each high watermark that exceeds all earlier ones. Yield `UNENDED_NS` last."""
         yield from np.unique(self._reached).tolist()
         yield UNENDED_NS
 
 
 def commits(quorum_states: pa.Table) -> tuple[tuple[int, int, int], ...]:
-    """Return, for each high watermark of the controllers' log, when the entry below was committed.
+    """Return, for each high watermark of the quorum, the commit time of the entry below it.
 
     Args:
         quorum_states: Rows of `quorum_states`.
 
     Returns:
-        For each high watermark, in ascending order: the high watermark and two times. The entry was
-        not committed before the first time, and it was committed by the second time.
+        The high watermarks in ascending order, each with two times. The entry was committed after
+        the first time, and not later than the second time.
     """
     spans = _Spans(quorum_states)
     return tuple((mark, spans.not_before(mark - 1), spans.by(mark - 1)) for mark in spans.marks())
@@ -228,11 +229,11 @@ def between(
 
 
 def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...]:
-    """Extend each leader epoch by the time in which its leader may have continued while cut off.
+    """Extend each leader epoch by the time in which its leader was cut off but may have continued.
 
     Args:
         known: Leader epochs.
-        cut_off: For each fault that does not end its broker: the node, and the fault's start and
+        cut_off: For each fault that does not stop the broker: the node, and the fault's start and
             end.
     """
     ends: dict[str, list[tuple[int, int]]] = {}

@@ -10,8 +10,8 @@ after the last acknowledgement.
 Why it proves something: an acknowledgement means that every in-sync replica has the record. This
 also holds for a topic whose name was used before. A broker may return with the log of the deleted
 topic. The broker must not serve that log as the new topic, and must not join the ISR with it. When
-the broker deletes the old log, it must not delete the new log. If a node has no log of the topic,
-but its other logs were read, the node lacks all records of the topic.
+the broker deletes the old log, it must not delete the new log. A node whose logs were read may have
+no log of the topic. Such a node lacks all records of the topic.
 
 What would not prove it:
 
@@ -19,7 +19,7 @@ What would not prove it:
 - A record that was not acknowledged, such as the end of a log above the high watermark.
 - A follower outside of the ISR.
 - A log that could not be read to its end.
-- A record that every replica lost through a power loss or a disk fault.
+- A record that a power loss or disk faults removed from every replica.
 - For a follower: a record that a disk lost after the ISR report, or a bit that was flipped since
   the topic was created.
 - A run whose brokers were not stopped.
@@ -91,7 +91,7 @@ def _log(group: Group, node: str) -> ReplicaLog | None:
 
 
 def _acked(group: Group, topic: RemadeTopic) -> list[tuple[int, int]]:
-    """Return offset and value of each acknowledged record of the partition."""
+    """Return the offset and the value of each acknowledged record of the partition."""
     return sorted(each[1:] for each in topic.acked if each[0] == group.partition)
 
 
@@ -178,7 +178,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _last_isr(group: Group, topic: RemadeTopic) -> tuple[list[str], int]:
-    """Return the last ISR and its report time; empty if the leader did not report late enough.
+    """Return the last ISR and the time of its report; empty if the leader reported too early.
 
     A broker may report a changed ISR up to two seconds late. Only the leader's own report counts,
     because another broker may be cut off from the controllers.
@@ -223,7 +223,7 @@ def _check_copies(group: Group) -> Findings:
 
 
 def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) -> Labels:
-    """Return the reasons that allow the logs to lack the record, and the broken premises.
+    """Return the reasons why the logs may lack the record, and the broken premises.
 
     Args:
         group: The partition.

@@ -1,8 +1,8 @@
 """Read facts about topics that faults deleted and created again, from the faults' rows.
 
 The facts describe the topic's last incarnation. They are in the heal effect of the fault's row. A
-fault that was never healed has no heal effect. Then the judge skips its topic, and the verdict is
-unknown because of the fault.
+fault that was never healed has no heal effect. Then the judge skips the topic of the fault, and the
+verdict is unknown because of the fault.
 """
 
 from collections.abc import Iterator

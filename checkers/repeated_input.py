@@ -3,14 +3,14 @@
 Definition: two transactions that certainly committed handled the same input record.
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Both commit, or neither does (KIP-98). A member that gets a partition continues from the
-last committed offset, and waits for a transaction that is still undecided. A commit of a member
-that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
-members, coordinators and leaders fail.
+it read. Both are committed together (KIP-98). A member that gets a partition waits for the end of
+any open transaction. Then the member continues from the last committed offset. Kafka rejects a
+commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
+even if members, coordinators and leaders fail.
 
-What would not prove it: a transaction without an answer to its commit, if no reader received any
-record of the transaction. The anomaly is allowed if an unclean election may have lost the group's
-offset. It is also allowed if the disks of every replica may have lost that offset.
+What would not prove it: a transaction without a response to the commit request, if no reader
+received a record of the transaction. The anomaly is allowed if an unclean election may have lost
+the group's offset. It is also allowed if the disks of every replica may have lost that offset.
 """
 
 import numpy as np

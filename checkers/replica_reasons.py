@@ -22,12 +22,13 @@ from checkers.witnesses import Truncation, not_earlier, truncations_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """Replicas that hold the same content at an offset.
+    """The replicas that hold the same content at an offset.
 
     Attributes:
         nodes: The nodes of these replicas.
-        epoch, value: The record's leader epoch and value. -1 if it has none.
-        lacks: Whether the replicas have no record at this offset, although their logs reach it.
+        epoch, value: The record's leader epoch and value. -1 if the record has none.
+        lacks: Whether the replicas have no record at this offset, although their logs end beyond
+            it.
     """
 
     nodes: tuple[str, ...]
@@ -48,7 +49,7 @@ def verb(names: Sequence[str], one: str, many: str) -> str:
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
-    """Return all nodes that sources named as the partition's or the quorum's leader in an epoch."""
+    """Return all nodes that the rows name as leader of the partition or quorum in an epoch."""
     if group.of_quorum:
         return group.facts.quorum.leaders.get(epoch, ())
     rows = group.table("leadership")
@@ -58,7 +59,7 @@ def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
 
 
 def leader_of(group: Group, epoch: int) -> str:
-    """Return the leader of an epoch; "" if it is unknown or two are named."""
+    """Return the leader of an epoch; "" if the rows name no leader or several leaders."""
     leaders = leaders_of(group, epoch)
     return leaders[0] if len(leaders) == 1 else ""
 
@@ -89,10 +90,10 @@ def named_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
-    """Return a time up to which a broker did not yet lead in an epoch; -1 if no row shows one.
+    """Return a time up to which a broker did not yet lead in an epoch; -1 if no row shows a time.
 
-    A broker must know an epoch before it leads in it. Until then it names an older epoch. With
-    ZooKeeper a broker may lead first, so the result is -1.
+    A broker learns an epoch before it leads in that epoch. Until then, the broker names an older
+    epoch. With ZooKeeper, a broker may lead before it names the epoch, so the result is -1.
     """
     if not group.facts.plan.has_quorum:
         return NONE
@@ -110,12 +111,12 @@ def calm_until(group: Group, until_ns: int) -> bool:
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
-    """Return the last observation (time, log end) of a replica with a log end beyond an offset."""
+    """Return the last time and log end at which a replica's log ended beyond an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
 def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
-    """Return a replica's truncations that removed an offset after its log last reached it."""
+    """Return the truncations that removed an offset after the replica's log last contained it."""
     had = last_beyond(group, node, offset)
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     return not_earlier(group, cuts, had[0] if had is not None else NONE)
@@ -128,14 +129,14 @@ def cut_text(cut: Truncation) -> str:
 
 
 def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
-    """Return the nodes whose final logs hold all offsets of a range, written up to an epoch.
+    """Return the nodes whose final logs have all offsets of a range, from epochs up to `epoch`.
 
     Args:
         group: The partition.
         low: The first offset of the range.
         high: The end of the range, exclusive.
-        epoch: Records of this or an earlier leader epoch count. Records of later epochs may be
-            different ones.
+        epoch: The last leader epoch whose records count. In later epochs, other records may have
+            been written at these offsets.
 
     Returns:
         The nodes. Empty if the records of two nodes differ.
@@ -151,12 +152,12 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
-    """Return the last time at which a log ended beyond an offset that its final files lack.
+    """Return the last time at which a log still had an offset that its final files lack.
 
     Returns:
-        The time, and whether it belongs to the probe just before the stop. If it does not, the
-        log's end may have been lost before the stop. None if a later probe saw a shorter log, or if
-        the final files reach the offset.
+        The time, and whether the probe just before the stop saw the log at that time. If another
+        probe saw it, the log's end may have been lost before the stop. None if a later probe saw a
+        shorter log, or if the final files contain the offset.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     looks, states = looks_at(group, node), group.table("replica_states")
@@ -170,8 +171,8 @@ def stop_text(group: Group, node: str, end: int) -> str:
     """Return a phrase for the phase of a node's stop in which its log became shorter.
 
     In a clean stop, a broker writes its high watermarks to disk. A high watermark goes back only if
-    the log becomes shorter. Suppose that the written high watermark is not beyond the log's end,
-    but the broker had known a higher one. Then the log became shorter before the write.
+    the log becomes shorter. If the broker had known a high watermark beyond the log's end, and
+    wrote a lower one, then the log became shorter before the write.
     """
     if node not in group.facts.clean_nodes:
         return "stop, or afterwards"
@@ -189,8 +190,9 @@ def stop_text(group: Group, node: str, end: int) -> str:
 def _knew_beyond(group: Group, node: str, end: int) -> bool:
     """Return whether a broker's last incarnation knew a high watermark beyond an offset.
 
-    Either the broker reported one, or its log grew while leaders reported only higher ones. A fetch
-    response contains both the records and the high watermark.
+    Either the broker itself reported such a high watermark. Or the broker's log grew at a time when
+    all reported high watermarks were beyond the offset. A fetch response contains both the records
+    and the high watermark.
     """
     states = group.table("replica_states")
     times, ends = ints(states, "observed_ns"), ints(states, "log_end_offset")
@@ -206,7 +208,7 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return the first and last time at which a log had this end; None if seen only once."""
+    """Return the first and the last time at which a log had this end; None if seen only once."""
     there = [at for at, seen in looks_at(group, node) if seen == end]
     return (there[0], there[-1]) if len(there) > 1 else None
 
@@ -244,7 +246,7 @@ def fate(group: Group, node: str, offset: int) -> str:
 
 
 def sides(logs: Mapping[str, ReplicaLog], offset: int) -> tuple[Side, ...]:
-    """Return the replicas that reach an offset, grouped by their record at the offset."""
+    """Return the replicas whose logs cover an offset, grouped by the record at that offset."""
     found: dict[tuple[int, int, int, int], list[str]] = {}
     for node, log in sorted(logs.items()):
         at = log.at(offset)
@@ -312,7 +314,7 @@ def wrong_copy(
 def _changed_copy(
     good: Side, bad: Side, leaders: Sequence[str], *, agree: str, number: tuple[int, int, int]
 ) -> str:
-    """Return a phrase that names the replica whose copy was changed, with evidence.
+    """Return a phrase that names the replica with the changed copy, and that gives evidence.
 
     Args:
         good: The replicas with the right record.
@@ -339,16 +341,16 @@ def _changed_copy(
 def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, epoch: int) -> str:
     """Return a phrase if a log ended below an announced high watermark; otherwise "".
 
-    Within one incarnation, a log gets shorter only by a truncation, which its broker logs. A probe
-    of the cluster gets the time of the node's last answer, so the log end in it may be older
-    (`LOOK_NS`).
+    Within one incarnation, only a truncation makes a log shorter, and the broker logs each
+    truncation. The time of a probe is the time of the node's last response. So the log end in the
+    probe may be older (`LOOK_NS`).
 
     Args:
         group: The partition.
-        node: The node that holds the log.
+        node: The node with the log.
         mark: The high watermark that was announced.
-        since_ns: When it was announced. -1 if unknown.
-        by: The broker that announced it.
+        since_ns: When the high watermark was announced. -1 if unknown.
+        by: The broker that announced the high watermark.
         epoch: The leader epoch of that broker.
     """
     states = group.table("replica_states")
@@ -385,7 +387,8 @@ def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, 
         group: The partition.
         epoch: The epoch of the new leader.
         mark: The high watermark that had been announced.
-        announced: The broker that announced it, its epoch, and the time. -1 if unknown.
+        announced: The broker that announced the high watermark, the epoch of that broker, and the
+            time. -1 if unknown.
 
     Returns:
         Clauses for the report, each after a semicolon. "" if nothing is known.

@@ -2,19 +2,20 @@
 
 The compaction may have removed the records that show this directly. A record's sequence number is
 the number of records before it in the same producer epoch and partition. So one remaining record
-shows how far back its producer epoch reaches, if the offsets of its writer's records are known.
-Acknowledgements and reads give these offsets. Each worker has one producer for its plain sends.
+shows how far back its producer epoch reaches, if the offsets of the writer's records are known.
+These offsets are known from acknowledgements and reads. Each worker has one producer for its plain
+sends.
 
 Let `q` be the sequence number of a remaining record. Two records of the writer have lower offsets:
 two copies of a value, or two records in the wrong order.
 
 - If at least `q` records of the writer lie between the lower record and the remaining one, the
   epoch does not reach the lower record.
-- If fewer than `q` lie between the higher record and the remaining one, the epoch reaches the
-  higher record. Here, sends with an unknown offset count. Each offset with an unknown record also
-  counts, because this record may be a second copy.
+- If fewer than `q` records lie between the higher record and the remaining one, the epoch reaches
+  the higher record. This number includes sends with an unknown offset. It also includes offsets
+  with an unknown record, because such a record may be a second copy.
 
-If both hold, the two records belong to different epochs.
+If both conditions are true, the two records belong to different epochs.
 """
 
 from collections.abc import Sequence
@@ -32,10 +33,11 @@ class _Writer:
     """The known offsets of a worker's plain sends.
 
     Attributes:
-        places: The offsets of its records, ascending.
+        places: The offsets of the worker's records, ascending.
         known: The offsets of all known records of any writer, ascending.
-        astray: The number of its records with an unknown offset.
-        left, sequences: Offsets and sequence numbers of its records in the last leader's final log.
+        astray: The number of the worker's records with an unknown offset.
+        left, sequences: The offsets and sequence numbers of the worker's records in the last
+            leader's final log.
     """
 
     places: Ints
@@ -45,7 +47,7 @@ class _Writer:
     sequences: Ints
 
     def began_between(self, low: int, high: int) -> bool:
-        """Return whether a producer epoch certainly began above `low`, up to `high`."""
+        """Return whether a producer epoch certainly began at an offset in (`low`, `high`]."""
         first = int(np.searchsorted(self.left, high))
         if first == len(self.left):
             return False

@@ -1,13 +1,14 @@
 """Find offsets that an old leader may have used twice in one leader epoch after a disk loss.
 
 With ZooKeeper, a controller before Kafka 2.2 learns that a broker is down only when the broker's
-session ends. A leader may lose power or its disk, and return before its session ends. It is then
-still the leader of the same epoch. It appends new records at the lost offsets, in the same epoch.
-Followers that have the lost records keep them, because lost and new records have the same epoch.
+session ends. A leader may lose power or its disk, and return before its session ends. The broker is
+then still the leader of the same epoch. It appends new records at the lost offsets, in the same
+epoch. Followers that have the lost records keep them, because lost and new records have the same
+epoch.
 
-Since Kafka 2.2 the controller sees that a returned broker is a new incarnation (KIP-380). It elects
-a leader in a new epoch. With KRaft each registration has its own broker epoch (KIP-631). In such
-versions, two records of one epoch at one offset prove two leaders.
+Since Kafka 2.2 the controller sees that a returned broker is a new incarnation (KIP-380). Then the
+controller elects a leader in a new epoch. With KRaft each registration has its own broker epoch
+(KIP-631). In such versions, two records of one epoch at one offset prove two leaders.
 """
 
 from collections.abc import Iterable
@@ -47,7 +48,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
 
 
 def all_reused(each: Iterable[Labels]) -> Labels:
-    """Return the reason to allow several offset ranges together, if each has a reason."""
+    """Return the reason to allow several offset ranges together, if each range has a reason."""
     labels = set(each)
     if not labels or ((), ()) in labels:
         return (), ()
@@ -55,7 +56,7 @@ def all_reused(each: Iterable[Labels]) -> Labels:
 
 
 def _hit_leaders(group: Group, epoch: int) -> list[DiskLoss]:
-    """Return the partition's disk losses that hit a broker which already led in the epoch."""
+    """Return the partition's disk losses on brokers that already led in the epoch."""
     rows = group.table("leadership")
     told = equal(rows, "source", *LEADER_SOURCES) & present(rows, "observed_ns")
     led = select(rows, told & (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0))

@@ -1,8 +1,8 @@
 """Warn, before the checks, about partitions that need more memory than this machine has.
 
-The task that judges a partition holds its arrays in memory. Tables with more than 4,000,000 rows
-are read column by column (`checkers/shelf.py`). This limits the memory for each row, but not the
-memory for a whole partition.
+The task that judges a partition keeps the partition's arrays in memory. Tables with more than
+4,000,000 rows are read column by column (`checkers/shelf.py`). This limits the memory for each row,
+but not the memory for a whole partition.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ OP_BYTES = 55
 """Memory for each op of the whole run, in bytes. Measured: 2605 MiB for 50.0 million ops."""
 
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""Files with the memory limit of a container, for both versions of cgroup."""
+"""The files with the memory limit of a container, for both versions of cgroup."""
 
 
 def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> Iterator[str]:
@@ -32,7 +32,7 @@ def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> I
 
     Args:
         runs: The runs, with tables already made by ingest.
-        free_bytes: Free memory. None: measure it on this machine or container.
+        free_bytes: Free memory. None means: measure it on this machine or container.
     """
     free = _free_bytes() if free_bytes is None else free_bytes
     for root, facts in runs.items():

@@ -1,4 +1,4 @@
-"""Judge folders of runs and return verdicts: the entry of the checking pipeline."""
+"""The entry of the checking pipeline: it judges folders of runs and returns verdicts."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def judge_runs(
 
     Args:
         roots: The folders of the runs.
-        judge: The judge to use. None: the judge that each plan names.
+        judge: The judge to use. None: each plan names its judge.
         engine: One of `ENGINES`.
         spark_master: Where Spark runs: `local[2]`, or a cluster: `spark://...`, `yarn`.
         reingest: Rebuild existing tables if the live streams still exist.
@@ -73,13 +73,13 @@ def judge_elsewhere(
 
     Args:
         uris: Folders of runs (`hdfs://...`, `s3a://...`, `file://...`). They may contain `*`.
-        judge: The judge to use. None: the judge that each plan names.
+        judge: The judge to use. None: each plan names its judge.
         spark_master: Where Spark runs.
         store: Whether to write verdicts, statistics and new tables back to the runs' folders.
 
     Returns:
-        The verdict of each run found, and the reason why it could not be stored. The reason is
-        "" if the verdict was stored, or if `store` is false.
+        The verdict of each run found, and the reason why the verdict could not be stored. The
+        reason is "" if the verdict was stored, or if `store` is false.
 
     Raises:
         EngineError: Spark cannot work here, or cannot read a URI, or there is no run.
@@ -100,15 +100,15 @@ def judge_with(
     reingest: bool = False,
     warn: Callable[[str], None] = _to_stderr,
 ) -> list[Verdict]:
-    """Judge runs with an engine that is already started and stays open afterwards.
+    """Judge runs with an engine that was started before. The engine stays open afterwards.
 
     Args:
         worker: A started engine (`started`).
         roots: The folders of the runs.
-        judge: The judge to use. None: the judge that each plan names.
+        judge: The judge to use. None: each plan names its judge.
         reingest: Rebuild existing tables.
-        warn: A function that receives, before the check, a warning about each run that may be too
-            large.
+        warn: A function that is called before the checks, with a warning for each run that may be
+            too large.
 
     Raises:
         EngineError: The engine cannot work any more.
@@ -136,7 +136,7 @@ def started(
         warm: Whether tasks on this machine import their modules already at the start.
 
     Raises:
-        EngineError: There is no such engine, or it cannot work here.
+        EngineError: The engine does not exist, or cannot work here.
     """
     if engine == "local":
         return LocalEngine()

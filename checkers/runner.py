@@ -1,8 +1,8 @@
 """Run the checkers over one group, and convert their results to and from JSON.
 
 A group is the rows of one partition, of the quorum, or of the run. JSON carries the results between
-processes. Only this module catches every exception. If a checker crashes, it has judged nothing, so
-the verdict becomes unknown. The pipeline continues.
+processes. Only this module catches every exception. A checker that crashes has no result, so the
+verdict becomes unknown. The pipeline continues.
 """
 
 import json
@@ -44,7 +44,7 @@ def run_checkers(group: Group, checkers: Sequence[Checker] | None = None) -> lis
     Args:
         group: The rows of a partition, of the quorum, of a run, or rows derived from all
             partitions.
-        checkers: The checkers to choose from. None: those of the run's judge.
+        checkers: The checkers to choose from. None: the checkers of the run's judge.
     """
     scope = _scope(group)
     checkers = checkers_of(group.facts) if checkers is None else checkers
@@ -67,7 +67,7 @@ def _scope(group: Group) -> Scope:
 
 
 def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:
-    """Return the result of a function on a group. If it crashes, return a result with the error."""
+    """Return the result of a function on a group. If the function crashes, return its error."""
     try:
         return work(group)
     except Exception as crash:  # noqa: BLE001 - see the module's docstring
@@ -92,7 +92,7 @@ def _result(checker: Checker, group: Group) -> CheckResult:
 
 
 def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
-    """Add to an anomaly the reason that its check gives, and the faults that were in force."""
+    """Return the anomaly with the reason from its check, and with the faults that were in force."""
     reason = "" if found.cause else checker.why(group, found)
     if not reason:
         return found
@@ -101,7 +101,7 @@ def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
 
 
 def dump_result(result: CheckResult) -> str:
-    """Return a result as JSON; raise TypeError for values that JSON cannot hold."""
+    """Return a result as JSON; raise TypeError for values that JSON cannot represent."""
     return json.dumps(asdict(result), ensure_ascii=False)
 
 

@@ -3,8 +3,8 @@
 Definition: compare the last send of an op to a partition with the first send of the process's next
 op to this partition. The later send has no higher offset. `int-nonmonotonic-send` is the same for
 neighbouring sends of one op. `int-send-skip`: committed records of other writers lie between two
-neighbouring sends of one op. Only sends that were acknowledged at an offset count. Aborted sends do
-not count.
+neighbouring sends of one op. The check compares only sends whose acknowledgement contains an
+offset. It ignores aborted sends.
 
 Why it proves something: a process begins an op only after every send of its previous op was
 answered. So the earlier record was in the log before the later one was sent. Shared producers and
@@ -14,7 +14,7 @@ What would not prove it:
 
 - acks=1 or an unclean election, if one of the two records was dropped. Two leaders that did not
   know of each other may have acknowledged the records.
-- Retries without idempotence inside of one op. A later request may overtake a retried one.
+- Retries without idempotence inside of one op. A later request may overtake a retried request.
 - A loss of power on every replica.
 
 Several writers may cause `int-send-skip` at any time, so it is always allowed.
@@ -135,10 +135,10 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Return a mask of the pairs whose earlier record has a later producer epoch or another id.
+    """Return a mask of the pairs whose earlier record has another producer id or a later epoch.
 
-    An idempotent client that increases its epoch sends unanswered records again. They get offsets
-    after the records written meanwhile (`duplicate` lists the sources).
+    When an idempotent client increases its epoch, it resends unacknowledged records. These get
+    higher offsets than the records that were written meanwhile (`duplicate` lists the sources).
     """
     log = group.final_log
     if not group.facts.idempotent or log is None:
@@ -181,7 +181,7 @@ def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
-    """Return a mask of the sends that a client may have resent, although no log can show it."""
+    """Return a mask of the sends that a client may have resent. No log shows whether it did so."""
     if not group.facts.idempotent:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
@@ -196,7 +196,7 @@ def _may_be_resent(group: Group, rows: Ints) -> Mask:
 
 
 def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
-    """Return, for each excuse, a mask of the pairs of sends in which it covers a record."""
+    """Return, for each excuse, a mask of the pairs with a send to which the excuse applies."""
     fits: dict[Excuse | Premise, Mask] = {}
     for rows in (steps.since, steps.at):
         for excuse, mask in send_excuses(group, rows).items():
@@ -205,7 +205,7 @@ def _excuses(group: Group, steps: Steps) -> dict[Excuse | Premise, Mask]:
 
 
 def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
-    """Return, for each excuse and each broken premise, a mask of the sends to which it applies."""
+    """Return, for each excuse and each broken premise, a mask of the sends concerned."""
     sends = group.table("sends")
     offsets, values, begun, ended = (
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
@@ -369,7 +369,7 @@ def _not_there(group: Group, value: int, offset: int) -> str:
 
 
 def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Return a clause with the leader that wrote the later record, if the earlier is missing."""
+    """Return a clause about the writer of the later record, if the earlier record is missing."""
     gone = group.final_log is not None and offset_of(group, first[0]) < 0
     there = log_with(group, second[1], second[0]) if gone else None
     if there is None:
@@ -386,7 +386,7 @@ def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int
     Args:
         group: The partition.
         found: The anomaly.
-        nodes: The nodes whose logs hold both records.
+        nodes: The nodes whose logs contain both records.
         pair: The offset of the record that was sent first, and of the later record.
     """
     told = f"{hold(nodes)} both messages at their acknowledged offsets"

@@ -1,9 +1,9 @@
-"""Hold a group's tables that are too large for memory, and read their columns on demand.
+"""Represent tables that are too large for memory, and read their columns on demand.
 
 A partition with ten million sends has sixty million rows. A check needs only a few columns, but all
-columns together take gigabytes. So a large table holds only the names of its columns, and reads a
-column from its file when a check uses it. The group's `Shelf` caches the columns. The runner clears
-the cache between two checks.
+columns together take gigabytes. So a large table keeps only the names of its columns. It reads a
+column from the file when a check uses that column. The group's `Shelf` caches the columns. The
+runner clears the cache between two checks.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -77,7 +77,7 @@ class ShelvedTable:
         return self.shelf.column(self, name, self._read) if self._kept else self._read(name)
 
     def select(self, names: Sequence[str]) -> pa.Table:
-        """Return a table in memory with the named columns."""
+        """Return the named columns as a table in memory."""
         return pa.table({name: self.column(name) for name in names})
 
     def slice(self, offset: int = 0, length: int | None = None) -> "ShelvedTable":
@@ -113,12 +113,12 @@ def is_shelved(table: object) -> bool:
 
 
 def shelf_of(tables: Iterable[object]) -> Shelf | None:
-    """Return the column cache of a group's large tables, or None if it has no such table."""
+    """Return the column cache of a group's large tables, or None if it has no large table."""
     return next((table.shelf for table in tables if isinstance(table, ShelvedTable)), None)
 
 
 def cleared(tables: MutableMapping[str, pa.Table]) -> None:
-    """Drop a group's tables and return their memory to the system."""
+    """Delete a group's tables and return the memory to the operating system."""
     shelf = shelf_of(tables.values())
     if shelf is not None:
         shelf.clear()

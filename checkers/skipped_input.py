@@ -1,20 +1,20 @@
 """skipped-input: a pipeline left out an input record.
 
 Definition: an input record was certainly committed, and a committed transaction handled a record at
-a higher offset. No committed transaction handled the lower record. Each transaction that handled it
-certainly had no effect (`handled`).
+a higher offset. No committed transaction handled the lower record. Each transaction that handled
+the lower record certainly had no effect (`handled`).
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Both commit, or neither does (KIP-98). A member that gets a partition continues from the
-last committed offset, and waits for a transaction that is still undecided. A commit of a member
-that was replaced is refused (KIP-447). So each input takes effect exactly once (KIP-129), even if
-members, coordinators and leaders fail.
+it read. Both are committed together (KIP-98). A member that gets a partition waits for the end of
+any open transaction. Then the member continues from the last committed offset. Kafka rejects a
+commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
+even if members, coordinators and leaders fail.
 
-What would not prove it: an input that a transaction of unknown outcome handled, for example a
-transaction without an answer to its commit. Such an input counts only if final reads of all outputs
-were complete and showed no effect of the transaction. An input after the last handled one also
-proves nothing. The anomaly is allowed if an unclean election, or the disks of every replica, may
-have lost a transaction marker.
+What would not prove it: an input that a transaction of unknown outcome handled, for example if the
+commit request got no response. Such an input counts only if final reads of all outputs were
+complete and showed no effect of the transaction. An input after the last handled one also proves
+nothing. The anomaly is allowed if an unclean election, or the disks of every replica, may have lost
+a transaction marker.
 """
 
 import numpy as np

@@ -1,19 +1,19 @@
 """slow-election: a partition was without a leader for longer than the plan's budget.
 
 Definition: after the last heal, there was no sign of a leader for longer than `[budgets]
-election_s`. A sign is a broker's answer as the partition's leader, an acknowledged send to the
-partition, or a poll that returned one of its records. The period without a leader begins with the
-last heal or with the last sign. It ends with the next sign, or with the last answer of any broker
-about the partition.
+election_s`. A sign is a broker's response as the partition's leader, an acknowledged send to the
+partition, or a poll that returned a record of the partition. The period without a leader begins
+with the last heal or with the last sign. The period ends with the next sign, or with the last
+response of any broker about the partition.
 
 Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
-second. Without any answer, no broker led. Before Kafka 2.2, answers contain no leader epoch. With
-ZooKeeper, a leader that ZooKeeper names also counts, until ZooKeeper reports a change.
+second. If no broker answered, no broker led. Before Kafka 2.2, answers contain no leader epoch.
+With ZooKeeper, a leader that ZooKeeper names also counts, until ZooKeeper reports a change.
 
 What would not prove it:
 
 - Answers of a leader that are seconds apart. An answer without news is recorded only every two
-  seconds. Up to three seconds between two answers of one leader in one epoch are not a gap.
+  seconds. Two answers of one leader in one epoch may be up to three seconds apart.
 - Metadata that name no leader, or a dead leader, while a broker leads. Metadata are only listed in
   the evidence.
 - A period after the last answer of any broker.
@@ -22,7 +22,7 @@ What would not prove it:
 - An incomplete record of the run.
 
 If there was no sign of a leader since the last heal, and the observation ended before the budget
-was over, the result is a gap.
+was over, the result is missing input (`gaps`).
 """
 
 from collections import Counter
@@ -67,10 +67,10 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "slow-election"
 _LOOKED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
-"""The sources of `leadership` rows that have times of the run."""
+"""The sources whose rows in `leadership` contain times of the run."""
 _REPEATED_NS = 3 * NS_PER_S
-"""The maximum time between two answers that counts as continuous. Repeated answers are recorded
-only every two seconds."""
+"""Two answers of a leader that are at most this far apart show that it led in between. Repeated
+answers are recorded only every two seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Vacancy:
 
     Attributes:
         from_ns, to_ns: Nanoseconds since the run's start.
-        believed: For each broker, a sentence with the leader that its metadata named.
+        believed: For each broker, a sentence with the leader that the broker's metadata named.
     """
 
     from_ns: int
@@ -120,7 +120,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return the times from `since_ns` on of acknowledged sends and reads, which need a leader."""
+    """Return the times of acknowledged sends and of reads since `since_ns`. Both need a leader."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -150,7 +150,8 @@ def vacancies_between(
         from_ns: When the span begins.
         until_ns: When the span ends, unless the last answer about the partition is earlier.
         budget_s: The budget in seconds.
-        dead: Nodes that were certainly down. If ZooKeeper names one of them, this is no sign.
+        dead: Nodes that were certainly down. If ZooKeeper names such a node, this is not a sign of
+            a leader.
     """
     looks = ints(group.table("leadership"), "observed_ns")[_observed(group, *_LOOKED)]
     last_ns = min(until_ns, int(looks.max(initial=-1)))
@@ -175,7 +176,7 @@ def vacancies_between(
 
 
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
-    """Return, for each broker, a phrase with the leader that its metadata last named by a time."""
+    """Return, for each broker, a phrase with the last leader in its metadata up to a time."""
     rows = group.table("leadership")
     told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
@@ -325,7 +326,8 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
     elected from outside of the ISR. So a missing candidate is not a complete explanation.
 
     Returns:
-        The phrase, and whether it explains the anomaly fully. If so, the report adds no fault.
+        The phrase, and whether it explains the anomaly fully. If it does, the report does not name
+        faults.
     """
     left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
@@ -367,7 +369,7 @@ def _last_named(group: Group, until_ns: int) -> str:
 
 
 def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
-    """Return a phrase if the brokers that should have led answered other requests meanwhile."""
+    """Return a phrase if the brokers that should have led still answered other requests."""
     up = [node for node in nodes if _was_up(group, node, span)]
     if up != [*nodes]:
         return ""

@@ -3,12 +3,12 @@
 Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
 and no new high watermark was reported. Session, fetch and election timeouts in the plan are added
 to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill, stop,
-power-loss, wipe, pause, isolate, controller-failover). No fault was in force that separates the
-voters, or that disturbs their links or disks.
+power-loss, wipe, pause, isolate, controller-failover). No fault separated the voters, or disturbed
+the links or disks of the voters.
 
-Why it proves something: a voter that gets no message from its leader for its fetch timeout becomes
-a candidate. A majority elects one of the candidates (KIP-595). Without a leader of the quorum, no
-partition gets another leader, no ISR changes, and no topic is created.
+Why it proves something: a voter becomes a candidate if it gets no message from the leader within
+the fetch timeout. A majority elects one of the candidates (KIP-595). Without a leader of the
+quorum, no partition gets another leader, no ISR changes, and no topic is created.
 
 What would not prove it:
 
@@ -50,9 +50,9 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "slow-quorum-election"
 _AWAY = ENDING | {"pause", "isolate", "controller-failover"}
-"""Faults that remove their targets from the quorum, but leave the other voters connected."""
+"""The faults that remove their targets from the quorum, but leave the other voters connected."""
 _ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
-"""Faults that do not affect the quorum."""
+"""The faults that do not affect the quorum."""
 _OBSERVER = "observer"
 _WHY = (
     "no controller was observed to lead the quorum, so a time without a leader could not be"
@@ -68,7 +68,7 @@ class Vacancy:
         from_ns, to_ns: Nanoseconds since the run's start.
         away: The voters that faults stopped or isolated meanwhile.
         left: The other voters.
-        said: For each of the other voters, a sentence with the leader that it last named.
+        said: For each of the other voters, a sentence with the leader that this voter last named.
     """
 
     from_ns: int
@@ -121,7 +121,7 @@ def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the nodes that had a role in the quorum other than observer at any time."""
+    """Return the nodes that at some time had another role in the quorum than observer."""
     states = group.table("quorum_states")
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
     brokers = {f"n{broker}" for broker in group.facts.brokers}

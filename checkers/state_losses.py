@@ -1,4 +1,4 @@
-"""Return the reasons to allow lost records of a partition and lost state in internal topics."""
+"""Return the reasons that allow the loss of records of a partition or of internal topics."""
 
 from checkers.group import Group
 from checkers.protocol import Excuse
@@ -6,7 +6,7 @@ from checkers.unclean_elections import unclean_elections
 
 
 def losses(group: Group, *settings: str) -> list[str]:
-    """Return the reasons to allow a lost record of the partition or of internal topics.
+    """Return the reasons that allow the loss of a record of the partition or of internal topics.
 
     Args:
         group: The partition.

@@ -3,8 +3,8 @@
 `STATISTICS` lists the tables of `statistics/*.parquet`. A window is one second of the run. The name
 of a window is its start in nanoseconds. Latency is the time from invocation to completion of ok
 ops, in milliseconds. Lag is the time from a send's invocation to the end of the first poll that
-returned its value, in milliseconds. A lag belongs to the second of the send. Final reads do not
-count, because they come after the run.
+returned its value, in milliseconds. A lag belongs to the second of the send. The lag ignores final
+reads, because they come after the run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,8 +64,9 @@ STATISTICS: dict[str, pa.Schema] = {
     ),
     **SCHEMAS,
 }  # fmt: skip
-"""The tables of `statistics/*.parquet` and their columns. `calm_` columns count only windows of the
-main phase without a fault. `checkers.transitions` makes the tables of `SCHEMAS`."""
+"""The tables of `statistics/*.parquet` and their columns. The columns `calm_...` count only windows
+of the main phase in which no fault was in force. `checkers.transitions` makes the tables of
+`SCHEMAS`."""
 _LONGEST_S = 3_600
 """The maximum duration of a send in seconds. Clients give up earlier."""
 _BROKERS = 1 << 31
@@ -93,7 +94,7 @@ def availability(group: Group) -> pa.Table:
     """Return, for each second, the number of open sends and the number of sends that ended ok.
 
     A send is open in each second from its invocation on until it ends. A send that seems to last
-    longer than possible has wrong times. It counts only in its first second.
+    longer than possible has wrong times. Such a send counts only in its first second.
     """
     sends = group.table("sends")
     begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S
@@ -114,7 +115,7 @@ def availability(group: Group) -> pa.Table:
 
 
 def lag(group: Group) -> pa.Table:
-    """Return, for each second, quantiles of the time from a send to the first read of its value."""
+    """Return, for each second, quantiles of the time from a send to the message's first read."""
     sends, polls = group.table("sends"), group.table("polls")
     live = present(polls, "complete_ns") & present(polls, "value")
     live &= ~equal(polls, "phase", Phase.FINAL.value)
@@ -159,7 +160,7 @@ def _windows(times: Ints) -> Ints:
 
 
 def _when(ops: pa.Table) -> Ints:
-    """Return the time to which each op is assigned: its end, or its start if it has no end."""
+    """Return the time by which each op is counted: its end, or its start if it has no end."""
     return np.where(present(ops, "complete_ns"), ints(ops, "complete_ns"), ints(ops, "invoke_ns"))
 
 
@@ -173,10 +174,10 @@ def _rates(ops: pa.Table) -> pa.Table:
 
 
 def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
-    """Return the number of ops and messages for each combination of key columns, ordered by key.
+    """Return the number of ops and messages for each combination of keys, ordered by the keys.
 
     Args:
-        parts: Parts of one table, so that dictionary codes agree.
+        parts: Parts of one table, so that the parts have the same dictionary codes.
         keys: The key columns.
         name: The name of the statistic.
     """
@@ -225,7 +226,7 @@ def _latency(ops: pa.Table) -> pa.Table:
 
 
 def _quantiles(spans_ns: Ints) -> dict[str, float | None]:
-    """Return nearest-rank quantiles. They are observed values, so both engines agree exactly."""
+    """Return nearest-rank quantiles. Such quantiles are observed values, so both engines agree."""
     names = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "max_ms": 1.0}
     if not len(spans_ns):
         return dict.fromkeys(names)
@@ -277,7 +278,7 @@ def _misled(rows: pa.Table) -> Mask:
 
 
 def _leaders(group: Group) -> pa.Table:
-    """Return the observed leaders with start and end, without answers of an old epoch."""
+    """Return the observed leaders with their start and end. Ignore late reports of old epochs."""
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", *LEADER_SOURCES, Source.METADATA) & ~_misled(rows))
     epochs = ints(told, "leader_epoch")

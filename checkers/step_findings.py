@@ -27,9 +27,9 @@ def step_findings(
     Args:
         rows: The number of steps that were compared.
         offsets: The offset of each anomaly.
-        describe: A function that returns the anomaly of an index, without labels.
-        excuses: For each excuse, a mask of the anomalies that it covers. For each premise, a mask
-            of the anomalies for which the premise is broken.
+        describe: A function that returns the anomaly for an index, without labels.
+        excuses: For each excuse, a mask of the anomalies to which the excuse applies. For each
+            premise, a mask of the anomalies for which the premise is broken.
         broken: Premises that are broken for all anomalies.
     """
     fitting_of: Mapping[Excuse | Premise, Mask] = dict(excuses.items())

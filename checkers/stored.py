@@ -77,13 +77,13 @@ _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "
 
 
 _INGEST = 3
-"""The version of ingest, as its notes record it. Notes without a version have version 0. The
-version grows when ingest makes other tables from the same files. Version 1 reads the quorum's log,
-and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops the number
-of confirmed acknowledgements of a share group."""
+"""The version of ingest. Ingest writes it into its notes. Notes without a version have version 0.
+The version grows when ingest makes other tables from the same files. Version 1 reads the quorum's
+log, and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops the
+number of confirmed acknowledgements of a share group."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
-"""The writer of a scenario's own ops. A writer with other acks is opened on demand."""
+"""The writer of a scenario's own ops. Ops with other acks have another writer, opened on demand."""
 
 
 def needs_ingest(paths: RunPaths) -> bool:
@@ -97,10 +97,10 @@ def needs_ingest(paths: RunPaths) -> bool:
 
 
 def _outgrown(paths: RunPaths) -> bool:
-    """Return whether an older ingest made the tables, and the present ingest can make them again.
+    """Return whether an older version made the tables, and this version can make them again.
 
-    If streams or nodes' files have been removed, the old tables contain more than ingest could read
-    now. Then the old tables are kept.
+    If streams or nodes' files have been removed, ingest can now read less than the old tables
+    contain. Then the old tables are kept.
     """
     try:
         old = version_of(ingest_notes(paths)) < _INGEST
@@ -155,7 +155,7 @@ def _is_old(paths: RunPaths) -> bool:
 
 
 def _columns(stream: Path) -> list[str]:
-    """Return the column names of a live stream, or an empty list if it is damaged."""
+    """Return the column names of a live stream, or an empty list if the stream is damaged."""
     try:
         schema, _ = next(stream_parts(stream))
         return list(schema.names)
@@ -168,9 +168,9 @@ def _columns(stream: Path) -> list[str]:
 def missing_streams(paths: RunPaths) -> list[Problem]:
     """Return a problem for each stream that is missing, although the milestones require it.
 
-    Every writer opens all of its streams when it starts. If the loss of a stream stayed unnoticed,
-    records that the writer read would count as unseen. Records that it sent would count as never
-    sent.
+    Every writer opens all of its streams when it starts. Without this check, the checkers would
+    count the records that the writer read as unseen. They would count the records that the writer
+    sent as never sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
@@ -199,7 +199,7 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
 
 
 def _main_ns(milestones: Iterable[Milestone]) -> int | None:
-    """Return when the main phase began, or None if it did not begin."""
+    """Return the time at which the main phase began, or None if it did not begin."""
     return next((each.at_ns for each in milestones if each.name == "main"), None)
 
 
@@ -336,7 +336,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return the op ids of transactions that committed, as shown by a reader that got a record."""
+    """Return the ops of transactions that committed, because a reader got a record of them."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
@@ -370,7 +370,7 @@ def _moves_known(paths: RunPaths) -> bool:
 
 
 def _has(paths: RunPaths, table: str, column: str) -> bool:
-    """Return whether a column of a table has any value."""
+    """Return whether any row of a table has a value in a column."""
     try:
         return TableFile(table, paths.table(table)).has(column)
     except BROKEN:
@@ -378,7 +378,7 @@ def _has(paths: RunPaths, table: str, column: str) -> bool:
 
 
 def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
-    """Return the facts of a run after more of its tables turned out to be damaged.
+    """Return the facts of a run, with more tables marked as damaged.
 
     Half a table would look like lost messages. So a damaged table counts as empty.
     """

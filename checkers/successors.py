@@ -1,15 +1,15 @@
 """Find the leader after the broker that acknowledged a record, and how that leader was elected.
 
 The run's record contains no election times, only bounds. An election came no later than the first
-report of its epoch. It came after the last answer in which the new leader knew only earlier epochs.
-Such an answer may be half a second old. The election also came after the last time at which the
-controllers had certainly not committed it (`reigns`). An answer without news has no row. But
-observers ask for leaders before they ask for log ends. So two log ends in a row show that there was
-an answer between them.
+report of its epoch. The election came after the last answer in which the new leader knew only
+earlier epochs. Such an answer may be half a second old. The election also came after the last time
+at which the controllers had certainly not committed that election (`reigns`). An answer without
+news has no row. But observers ask for leaders before they ask for log ends. So two log ends in a
+row show that there was an answer between them.
 
 The metadata log has the ISR before each election. Suppose that a leader was outside of this ISR,
-and the log does not mark its election as unclean. From Kafka 4.0 on, if no replica was moved, the
-leader was then an eligible leader replica (KIP-966).
+and that the log does not mark the election as unclean. From Kafka 4.0 on, that leader was an
+eligible leader replica (KIP-966), unless replicas were moved.
 """
 
 from collections.abc import Sequence
@@ -73,15 +73,16 @@ class Next(Leader):
 
 
 def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next | None:
-    """Return the first later leader that may have lacked a record, after all that served it.
+    """Return the first leader that may have lacked a record, after all leaders that served it.
 
     Args:
         group: The partition.
         record: The record.
-        by: The epochs of one broker in which it may have acknowledged the record.
+        by: The epochs in which one broker may have acknowledged the record.
 
     Returns:
-        None if no later leader was seen, or if these epochs have different next leaders.
+        None if no later leader was seen, or if the next leader is not the same for all epochs in
+        `by`.
     """
     found = {_after(group, record, each) for each in by}
     return found.pop() if len(found) == 1 else None
@@ -109,8 +110,9 @@ def _after(group: Group, record: Acked, leader: Acknowledger) -> Next | None:
 def leaders_of(group: Group, epoch: int) -> tuple[int, ...]:
     """Return all brokers reported as leaders of an epoch.
 
-    If authoritative sources name a leader, only they count: the leader itself and the controllers
-    (metadata log, ZooKeeper). The metadata of other brokers may be wrong.
+    If authoritative sources name a leader, the function ignores other sources. The authoritative
+    sources are the leader itself and the controllers (metadata log, ZooKeeper). The metadata of
+    other brokers may be wrong.
     """
     rows = group.table("leadership")
     led = (ints(rows, "leader_epoch") == epoch) & (ints(rows, "leader") >= 0)
@@ -170,7 +172,7 @@ def _kept(group: Group, record: Acked, node: str) -> bool:
 def reported_isrs(
     group: Group, leader: Acknowledger, epochs: range
 ) -> list[tuple[int, int, set[int]]]:
-    """Return the ISRs that a leader itself, or ZooKeeper, reported in the given epochs, by time.
+    """Return the ISRs that a leader or ZooKeeper reported in the given epochs, sorted by time.
 
     A broker that is cut off continues to report an old ISR.
 
@@ -204,9 +206,10 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
 
 @once
 def never_had(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a replica's final log lacks a record, and lost nothing at the record's offset.
+    """Return whether a replica never had a record, as its final log and its truncations show.
 
-    False if a reader received the record, and only this replica can have served it.
+    The final log lacks the record, and the log lost nothing at the record's offset. If a reader got
+    the record, and only this replica can have served it, the result is False.
     """
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
@@ -230,9 +233,10 @@ def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
 
 
 def _anywhere(group: Group, record: Acked) -> Acked:
-    """Return the record, with an offset beyond all logs if its client may have sent it again.
+    """Return the record; if a client may have resent it, with an offset beyond all logs.
 
-    A copy from another try may have a different offset. So truncations of any offset count then.
+    A copy from another try may have a different offset. So a truncation at any offset may have
+    removed such a copy.
     """
     return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
 
@@ -263,13 +267,13 @@ def gave_on(
 
 @once
 def had(group: Group, record: Acked, node: str) -> bool:
-    """Return whether some copy of a replica's log, in any snapshot, has the record."""
+    """Return whether the replica's log has the record in any snapshot."""
     return any(copies[node].has(record.value) for copies in group.logs.values() if node in copies)
 
 
 @once
 def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
-    """Return whether a log grew beyond a record's offset between its send and `until_ns`."""
+    """Return whether a log grew beyond a record's offset after the send, up to `until_ns`."""
     if min(record.offset, record.sent_ns) < 0:
         return False
     seen = looks_at(group, node)
@@ -279,7 +283,7 @@ def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
 
 
 def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: int) -> set[str]:
-    """Return the nodes whose logs have a record, or reached its offset before a time."""
+    """Return the nodes whose logs have a record, or ended beyond its offset before a time."""
     nodes = {node for copies in group.logs.values() for node in copies}
     found = {node for node in nodes if had(group, record, node)}
     found |= {node for node in nodes if reached(group, record, node, until_ns)}
@@ -292,7 +296,7 @@ def was_spared(group: Group) -> bool:
 
 
 def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> str:
-    """Return a phrase with the next leader, its election, and whether it had the record."""
+    """Return a phrase about the next leader: its election, and whether it had the record."""
     if then.rivals:
         *most, other = (f"n{each}" for each in then.rivals)
         return f"{', '.join(most)} and {other} are reported as leaders of epoch {then.epoch}"
@@ -317,7 +321,7 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
 
 @once
 def _fell(group: Group, record: Acked, then: Next) -> str:
-    """Return a phrase if a leader's log was seen to shrink below an offset while it led; else "".
+    """Return a phrase if a leader's log end fell below an offset in the leader's epoch; else "".
 
     A leader's log only grows.
     """
@@ -338,12 +342,12 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
 
 @once
 def _began_below(group: Group, record: Acked, then: Next) -> bool:
-    """Return whether a leader acknowledged another record at or below a record's offset.
+    """Return whether the next leader acknowledged another record at or below a record's offset.
 
-    If so, the leader's log ended at that offset or below at the election, because a leader's log
-    only grows. The other record must be from the leader's own epoch. It must have been sent after
-    the acknowledgement of the given record. In the old leader's log, such a record has a higher
-    offset.
+    Then the log of the next leader did not contain the given record at the election, because a
+    leader's log only grows. The other record must be from the epoch of the next leader. It must
+    have been sent after the acknowledgement of the given record. In the old leader's log, such a
+    record has a higher offset.
     """
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
@@ -366,7 +370,7 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
 
 
 def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
-    """Return whether a log has a value at another offset than its acknowledgement."""
+    """Return whether a log has a message at another offset than the acknowledged one."""
     return any(
         bool((log.offsets[log.values == value] != offset).any())
         for copies in group.logs.values()

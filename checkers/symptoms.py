@@ -1,13 +1,13 @@
-"""Texts that explain why one anomaly causes others; several checks use them.
+"""The texts that explain why one anomaly causes others; several checks use them.
 
 For each check, `Words.explains` lists symptoms: other anomalies with the same cause as the check's
 anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly
 is enough to cause it.
 
-Anomalies that may have a cause of their own are never listed. Otherwise a new bug would count as a
-known one. There are four examples: a value that is in the log twice, an answer with a wrong offset,
-a leader epoch that decreases, and a value that the log holds but no reader receives. A loss is
-never listed as a symptom, because it matters most.
+An anomaly that may have a separate cause is never listed. Otherwise a new bug would count as a
+known bug. There are four examples: a message is in the log twice, a response has a wrong offset, a
+leader epoch decreases, a message in the log is never read. A loss is never listed as a symptom,
+because it matters most.
 """
 
 WRITTEN_AGAIN = "after a log lost its end, later writes get lower offsets than earlier writes had"
@@ -34,7 +34,7 @@ OF_WRITERS = {
     "int-nonmonotonic-send": WRITTEN_AGAIN,
     "int-send-skip": "messages of one operation are before and after the truncation",
 }
-"""For each anomaly that writers see if a log lost its end: the reason."""
+"""The anomalies that writers see if a log lost its end, each with the reason."""
 OF_READERS = {
     "poll-skip": READ_AND_GONE,
     "int-poll-skip": READ_AND_GONE,
@@ -42,7 +42,7 @@ OF_READERS = {
     "int-nonmonotonic-poll": READ_AND_GONE,
     "uncommitted-read": ABOVE,
 }
-"""For each anomaly that readers see if a log lost its end: the reason."""
+"""The anomalies that readers see if a log lost its end, each with the reason."""
 OF_A_LOST_END = {**OF_WRITERS, **OF_READERS, "inconsistent-offsets": TWICE}
 OF_LEADERS = {
     "committed-truncation": MECHANISM,
@@ -52,4 +52,4 @@ OF_LEADERS = {
     "log-end-regression": MECHANISM,
     "epoch-mismatch": TWICE,
 }
-"""For each anomaly of leaders and replicas if a log lost its end: the reason."""
+"""The anomalies of leaders and replicas if a log lost its end, each with the reason."""

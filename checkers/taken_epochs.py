@@ -1,10 +1,10 @@
-"""Find the leader that appended a missing record, from the sequence numbers of its producer.
+"""Find the leader that appended a missing record, from the producer's sequence numbers.
 
 A leader refuses a batch that does not follow the producer's last sequence number. Take the records
 of an idempotent producer just before and just after the missing record. Suppose that one leader
-wrote both in one epoch, and exactly the missing sequence numbers lie between them. Then this leader
-had appended the missing record. The producer is known from records that the same process sent
-before and after, under one producer epoch.
+wrote both records in one epoch, and that exactly the sequence numbers between the two are missing.
+Then this leader had appended the missing record. Records that the same process sent before and
+after, under one producer epoch, show the producer.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return proof that a leader appended a value which no copy holds; None if there is none."""
+    """Return proof that a leader appended a value that is in no log; None if there is no proof."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

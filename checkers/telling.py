@@ -1,4 +1,4 @@
-"""Decide the order of anomalies in a verdict, their texts, and the cause of each.
+"""Decide the order, the texts and the causes of the anomalies in a verdict.
 
 The verdict contains order, texts and causes, so that terminal, pages, site and JUnit print equal
 texts. If one anomaly explains another, the explained anomaly comes later and refers to the first.
@@ -21,7 +21,7 @@ _TIMES = {
     "later_observed_ns": "at", "acknowledged_ns": "when it was acknowledged, at",
     "sent_ns": "when it was sent, at",
 }  # fmt: skip
-"""Evidence keys with the time at which an anomaly happened, and a phrase for each."""
+"""The evidence keys with the time at which an anomaly happened, and a phrase for each."""
 
 
 def words_of(
@@ -32,7 +32,8 @@ def words_of(
     Args:
         checked: The names of the checks that the run's judge knows.
         summaries: The anomalies by name.
-        told_as: Other texts for some anomalies, chosen by their examples.
+        told_as: Other texts for some anomalies. The examples of an anomaly decide whether it has
+            other texts.
     """
     names = sorted({*checked, *summaries} & WORDS.keys())
     words = {name: told_as.get(name, WORDS[name]) for name in names}
@@ -60,14 +61,14 @@ def ranked(
     """Return the names of anomalies in the order in which a reader should see them.
 
     Anomalies that decide the verdict come first, then untrusted ones, then allowed ones. An anomaly
-    comes after the anomaly that explains it. Next, the order of `registry.HEADLINES` counts. Last,
-    safety comes before liveness.
+    comes after the anomaly that explains it. The next criterion is the order of
+    `registry.HEADLINES`. The last criterion: safety comes before liveness.
 
     Args:
         summaries: The anomalies by name.
         words: The texts of each anomaly.
         weighty: The anomalies that decide the verdict.
-        light: The anomalies with a weaker proof than their name suggests.
+        light: The anomalies whose proof is weaker than the name suggests.
     """
     deciding, weak = set(weighty), set(light)
     symptoms = {
@@ -97,16 +98,17 @@ def with_causes(
 ) -> dict[str, AnomalySummary]:
     """Return the anomalies with a cause for every example.
 
-    If the check proved a cause, that cause is used. Otherwise the cause combines the evidence of
-    the partition's rows with the anomaly that may explain this one. If both are missing, the cause
-    states that the run's record does not show why.
+    If the check proved a cause, that cause is used. Otherwise the cause combines two parts: a
+    reason from the partition's rows, and another anomaly that may explain this one. If both are
+    missing, the cause states that the run's record does not show why.
 
     Args:
         summaries: The anomalies by name.
         words: The texts of each anomaly.
         order: The names of the anomalies, explaining ones first.
-        otherwise: The reason that the check gives for each example. Empty if it gives none.
-        described: All examples that checks described, including the stored ones.
+        otherwise: The reason that the check gives for each example. Empty if the check gives no
+            reason.
+        described: All examples that checks described. Only some of these are stored.
     """
     caused: dict[str, AnomalySummary] = {}
     for name in order:
@@ -126,7 +128,7 @@ def with_causes(
 def in_force(facts: RunFacts, found: Anomaly) -> str:
     """Return a phrase with the faults in force when an anomaly happened; "" if unknown.
 
-    A fault that had begun, but was confirmed only later or never, is listed as not yet confirmed.
+    A fault that had begun but was not confirmed by then is listed as not yet confirmed.
     """
     times = [(number_in(found, name), what) for name, what in _TIMES.items()]
     at_ns, what = next((each for each in times if each[0] >= 0), (-1, ""))
@@ -161,12 +163,12 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
     """Return a phrase that names an anomaly of the same partition that may explain this one.
 
     The phrase is "" if there is no such anomaly. Only offsets and times are compared, not values,
-    so the phrase contains "may". An explaining anomaly must not begin later, as far as times are
-    known. If neither anomaly has an offset, their times must overlap.
+    so the phrase contains "may". If both times are known, the explaining anomaly must not begin
+    later. If both anomalies lack offsets, their times must overlap.
 
     Args:
         example: An example of the symptom.
-        roots: The reason and the examples of each anomaly that may explain it.
+        roots: The reason and the examples of each anomaly that may explain the symptom.
     """
     offsets = _offsets(example)
     for name, (reason, examples) in roots.items():
@@ -189,7 +191,7 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
 
 
 def _may_bring_about(root: Example, symptom: Example) -> bool:
-    """Return whether offsets and times allow that one anomaly of a partition caused another."""
+    """Return whether the offsets and times fit the assumption that one anomaly caused the other."""
     (begun_ns, ended_ns), (first_ns, last_ns) = _span(root), _span(symptom)
     offsets = _offsets(symptom)
     if not offsets and root.offset < 0:
@@ -199,7 +201,7 @@ def _may_bring_about(root: Example, symptom: Example) -> bool:
 
 
 def _span(example: Example) -> tuple[int, int]:
-    """Return the first and last time in an anomaly's evidence; -1 if it has none."""
+    """Return the first and last time in an anomaly's evidence; -1 if the evidence has no time."""
     times = [
         value
         for name, value in example.evidence.items()

@@ -98,7 +98,7 @@ def _returns(group: Group) -> tuple[Return, ...]:
 def told_by_leaders(group: Group) -> pa.Table:
     """Return the reports of the ISR, sorted by time, without reports from outdated epochs.
 
-    If a leader reported the ISR of a partition that it led, only such reports count. Otherwise all
+    If the leader of the partition reported the ISR, only the leader's reports count. Otherwise all
     reports count.
     """
     rows = group.table("leadership")
@@ -113,7 +113,7 @@ def told_by_leaders(group: Group) -> pa.Table:
 
 
 def _of_leaders(told: pa.Table) -> pa.Table:
-    """Return the reports of leaders about their own partitions; if there are none, all reports."""
+    """Return the reports by the partition's leaders. Without such reports, return all reports."""
     leaders = [f"n{broker}" for broker in ints(told, "leader").tolist()]
     own = np.array(leaders, dtype=object) == np.array(texts(told, "observer"), dtype=object)
     return select(told, own) if own.any() else told

@@ -2,16 +2,16 @@
 
 Definition: any of these three cases.
 
-- Fewer than 100 ok sends or 100 ok polls in the main phase (the plan's minimums).
-- No ok op before, during or after the faults. A scenario in which no broker serves clients needs no
-  such op.
-- In a run with a share group: no member's acknowledgement was confirmed in the main phase.
+- Fewer than 100 ok sends, or fewer than 100 ok polls, in the main phase (the plan's minimums).
+- No ok op before, during or after the faults. This case does not apply to scenarios in which no
+  broker serves clients.
+- In a run with a share group: the main phase had no confirmed acknowledgement by a member.
 
 Why it proves something: it proves that the run cannot prove anything. A cluster that answered no
 client loses nothing. Sends are counted as messages, including those in transactions. A poll counts
-only if it returned a message, because an empty poll succeeds even if no broker answers. The
-op of an acknowledgement is ok whatever the broker answered. So an acknowledgement counts only if a
-broker confirmed at least one of its records.
+only if it returned a message, because an empty poll succeeds even if no broker answers. The op of
+an acknowledgement is ok even if the broker rejected the acknowledgement. So an acknowledgement
+counts only if a broker confirmed it for at least one record.
 
 What would not prove it: a low rate, or ops that failed while the cluster was cut off, as long as
 enough other ops succeeded.
@@ -149,7 +149,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _kinds(what: str) -> tuple[str, ...]:
-    """Return the kinds of op that a count covers, by its description."""
+    """Return the kinds of op that are counted for a description."""
     if "acknowledgements" in what:
         return (F.ACKNOWLEDGE.value,)
     return (F.POLL.value,) if "polls" in what else (F.SEND.value, F.TXN.value)

@@ -1,8 +1,9 @@
-"""Find transactions of unknown outcome that certainly committed, because a reader got a record.
+"""Find transactions of unknown outcome that certainly committed: a reader got a record.
 
 A client whose commit timed out does not know the outcome. But a read_committed reader gets a
-transaction's records only after the coordinator decided to commit. The decision holds for all
-partitions at once. So one record that was read, in any partition, proves the commit in all of them.
+transaction's records only after the coordinator decided to commit. The decision applies to all
+partitions at once. So one record that was read, in any partition, proves the commit in all
+partitions.
 """
 
 from collections.abc import Iterable

@@ -2,29 +2,29 @@
 
 Definition: sources name two leaders of one partition in one epoch. The sources are brokers that
 answered ListOffsets as leader, metadata-log records below the quorum's high watermark, ZooKeeper,
-and Metadata. It is also an anomaly if two replicas have different records at one offset with the
-same epoch (0 or higher). For the quorum: two controllers were its leader in one epoch, according to
-their own `quorum-state` files or logs.
+and Metadata. Two replicas with different records of one epoch (0 or higher) at one offset are also
+an anomaly. For the quorum: two controllers were its leader in one epoch, according to their own
+`quorum-state` files or logs.
 
 Why it proves something: an epoch is given to only one leader. Truncation and fencing of replicas
 rely on this. Only a broker that considers itself the leader answers ListOffsets, and the answer has
-its epoch. Metadata may be old, but were true once: leader and epoch come from one record of the
-controller.
-Two different records of one epoch at one offset were written by two leaders.
+its epoch. Metadata may be old, but leader and epoch come from one record of the controller, so they
+belong together. If there are two different records of one epoch at one offset, two leaders wrote
+them.
 
 What would not prove it:
 
 - Leader -1, which means no leader.
 - A leader without an epoch, or an epoch without a leader.
-- An old leader that still answers in its *old* epoch while a new one leads.
-- Metadata-log records above the quorum's high watermark. They may still be dropped.
+- An old leader that still answers in its *old* epoch while a new leader is active.
+- Metadata-log records above the quorum's high watermark. Such records may still be dropped.
 - Records of message formats without an epoch.
-- Metadata-log records in a run without a recovery. A node that never returned may keep records that
-  the others dropped, below the present high watermark. Such a finding is untrusted.
+- Metadata-log records in a run without a recovery. A node that never returned may keep records
+  below the present high watermark that the other nodes dropped. Such a finding is untrusted.
 
 Before Kafka 2.2, with ZooKeeper, one leader may write two records of an epoch at one offset. This
-happens if the leader loses its log's end in a power loss, and returns before its session ends. It
-is allowed (`checkers/reused_epochs.py`).
+happens if the leader loses the end of its log in a power loss, and returns before its session ends.
+Such an anomaly is allowed (`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -88,8 +88,8 @@ class Clash:
     """Two leaders of one epoch.
 
     Attributes:
-        source: The source that shows it: list-offsets, metadata-log, zookeeper, metadata, several
-            of them together, replica-records, or quorum.
+        source: The source that shows the two leaders: list-offsets, metadata-log, zookeeper,
+            metadata, several of them together, replica-records, or quorum.
         leaders: The two leaders, or the nodes whose records differ.
         offset, last: The first and the last offset with different records. Otherwise -1.
         witnesses: Sentences for the evidence.
@@ -107,12 +107,12 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Claims:
-    """Claims that a broker led in an epoch, as columns.
+    """The claims that a broker led in an epoch, as columns.
 
     Attributes:
         epochs, leaders: The claimed epoch and leader.
         times_ns: When the claim was reported. -1 if unknown.
-        sources: The source, as an index in `_CLAIMS`.
+        sources: The source of the claim, as an index in `_CLAIMS`.
     """
 
     epochs: Ints
@@ -130,7 +130,7 @@ class Claims:
         )
 
     def told_again(self) -> int:
-        """Return the number of claims about an epoch that another claim already names."""
+        """Return the number of claims whose epoch also occurs in an earlier claim."""
         return len(self.epochs) - len(np.unique(self.epochs))
 
     def disputed(self) -> Ints:
@@ -140,7 +140,7 @@ class Claims:
 
 
 def _claims(group: Group) -> Claims:
-    """Return those recorded claims of leadership in an epoch that count as evidence."""
+    """Return the recorded claims that a broker led in an epoch, if they count as evidence."""
     rows = group.table("leadership")
     sources = np.full(rows.num_rows, NONE)
     for place, name in enumerate(_CLAIMS):
@@ -160,7 +160,7 @@ def _claims(group: Group) -> Claims:
 def _clashing_claims(claims: Claims) -> list[Clash]:
     """Return a clash for each source that names two leaders of an epoch.
 
-    If no single source does, there is one clash for all sources of the epoch together.
+    If only several sources together name two leaders, there is one clash for these sources.
     """
     clashes = []
     for epoch in claims.disputed().tolist():
@@ -196,7 +196,7 @@ def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
 
 
 def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
-    """Compare two replicas; return the number of compared records, and one clash for each epoch."""
+    """Return the number of records compared on two replicas, and one clash for each epoch."""
     left, right = shared(one.offsets, other.offsets)
     epochs = one.epochs[left]
     same = (epochs == other.epochs[right]) & (epochs >= 0)
@@ -361,7 +361,7 @@ def _named_by(group: Group, epoch: int, node: str) -> list[str]:
 
 
 def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
-    """Return a phrase with the voters of each of two leaders of the quorum."""
+    """Return a phrase that names the voters for each of the quorum's two leaders."""
     cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
     votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
     told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]
@@ -401,7 +401,7 @@ def _followed(group: Group, epoch: int, nodes: Sequence[str]) -> str:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the voters of the quorum; empty if the files of some voter were not read."""
+    """Return the voters of the quorum; empty if the files of any voter could not be read."""
     plan, states = group.facts.plan, group.table("quorum_states")
     nodes = frozenset(texts(select(states, ~equal(states, "role", "observer")), "node"))
     whole = len(nodes) == plan.voters and all(read_whole(group, node) for node in nodes)

@@ -1,10 +1,10 @@
 """unavailable: a partition accepted no send for longer than the budget after the last heal.
 
 Definition: after the last heal, no send to the partition succeeded for at least `[budgets]
-unavailable_s` seconds. Only whole seconds with an open send count. The first and the last second do
-not count, because a send may be open in them only for an instant. A send is open from its
-invocation to its completion. It succeeded if it was acknowledged or ended ok. This includes a send
-in a transaction that was aborted on purpose.
+unavailable_s` seconds. The check counts only whole seconds with an open send. It does not count the
+first and the last second, because a send may be open only for an instant in these. A send is open
+from its invocation to its completion. A send succeeded if it was acknowledged or ended ok. This
+includes a send in a transaction that was aborted on purpose.
 
 Why it proves something: a fault-tolerant system must work again after the faults, and the plan
 defines how soon. Logquake's clients were never cut off. In each of these seconds a client was
@@ -21,11 +21,11 @@ What would not prove it:
 - A period after the run's last milestone.
 
 If clients were stopped before the budget was over, and no send to the partition had succeeded since
-the last heal, the result is a gap. A partition that accepted a message counts as checked, because
-otherwise the run would have continued until the budget was over.
+the last heal, the result is missing input (`gaps`). A partition that accepted a message counts as
+checked, because otherwise the run would have continued until the budget was over.
 
-The check does not apply to scenario scripts, which send only when the scenario needs it. It does
-not apply to acks 0, where sends always succeed.
+The check does not apply to scenario scripts, because these send only when the scenario needs it. It
+does not apply to acks=0, because such sends always succeed.
 """
 
 from collections import Counter
@@ -56,7 +56,8 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "unavailable"
 _EDGES = 2
-"""The first and last second of a span do not count: a send may be open only briefly in them."""
+"""The first and the last second of a span are not counted: a send may be open there only
+briefly."""
 _NEVER = 1 << 62
 _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 """librdkafka's error names for a message that the client refused at once."""
@@ -65,7 +66,7 @@ _OF_LEADERS = frozenset({
     "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
 })  # fmt: skip
-"""Errors that only a partition's leader returns. Any broker may return other errors."""
+"""The errors that only a partition's leader returns. Any broker may return other errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Outage:
     Attributes:
         first, last: The first and last second with an open send, counted from the last heal.
         tried_s: The number of seconds with an open send.
-        sends, processes: The number of sends, and the number of their processes.
+        sends, processes: The number of sends, and the number of processes that sent.
         errors: The errors of these sends with their counts, most frequent first.
     """
 
@@ -92,13 +93,13 @@ def _last_known_ns(facts: RunFacts) -> int:
 
 
 def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
-    """Return the second of each time, counted from the last heal, or -1 for times before it."""
+    """Return the second of each time, counted from the last heal; -1 for times before the heal."""
     inside = np.minimum(times, _last_known_ns(facts))
     return np.asarray(np.maximum((inside - calm_ns) // NS_PER_S, NONE), dtype=np.int64)
 
 
 def _union(first: Ints, last: Ints) -> int:
-    """Return the number of seconds that the given spans cover, first and last second included."""
+    """Return the number of seconds that the given spans cover, including first and last seconds."""
     order = np.argsort(first, kind="stable")
     begin, end = first[order], last[order]
     reach = np.maximum.accumulate(end)
@@ -178,7 +179,7 @@ def _check(group: Group) -> Findings:
 
 
 def ended_early(facts: RunFacts, budget_s: float, what: str) -> tuple[str, ...]:
-    """Return a sentence if clients stopped too early to show a later breach of a recovery promise.
+    """Return a sentence if clients stopped too early to detect a late breach of a recovery promise.
 
     Args:
         facts: The run's facts.
@@ -300,14 +301,14 @@ def _leaders(group: Group, span: tuple[int, int]) -> str:
 
 
 def _no_authorizer(group: Group, error: str) -> str:
-    """Return a phrase if brokers refused clients although the plan restricts no access."""
+    """Return a phrase if brokers denied access to clients although the plan sets no authorizer."""
     given = any("authorizer.class.name" in each for each in group.facts.plan.settings)
     unset = group.facts.plan_known and "AUTHORIZATION_FAILED" in error and not given
     return ", though the plan sets no authorizer" * unset
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
-    """Return a phrase with actions in a time span that only a leader can perform; "" if none.
+    """Return a phrase with the actions in a time span that only a leader can do; "" if none.
 
     Args:
         group: The partition.
@@ -338,7 +339,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return a phrase: whether a leader's log end grew in a time span in which clients sent."""
+    """Return a phrase that says whether a leader's log grew while clients sent to it."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
         return f"appended nothing (its log end offset stayed at {ends[0]})"
@@ -348,10 +349,10 @@ def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
 
 
 def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
-    """Return a phrase with the last reported ISR of a time span with too few in-sync replicas.
+    """If the error means too few in-sync replicas, return a phrase with the last reported ISR.
 
-    Only the newest epoch counts. The leader's own report is preferred, because other brokers may
-    not know the change yet.
+    The function uses only reports of the newest epoch. It prefers the leader's own report, because
+    other brokers may not know the change yet.
     """
     if not error.startswith("NOT_ENOUGH_REPLICAS"):
         return ""

@@ -1,16 +1,17 @@
 """Find the unclean elections of a partition, and the records that each may have lost.
 
-A leader from outside of the ISR may lack committed records. Its log may also have other records at
-these offsets, which an older leader wrote but never committed. Below its own earlier high
-watermark, its log is the same as all others. So it lost no record below that offset. It also lost
-no record that was sent when it already led and no other broker could lead.
+A leader from outside of the ISR may lack committed records. The leader's log may also have other
+records at these offsets, which an older leader wrote but never committed. Below its own earlier
+high watermark, the leader's log is the same as all other logs. So the election lost no record below
+that offset. The election also lost no record that was sent while the new leader led and no other
+broker could lead.
 
 Both facts are known for an election that a fault requested. The replica reported its high watermark
-before the fault began. All in-sync replicas were dead when it began to lead. If instead the plan
-permits unclean elections, the time of such an election is unknown. An old leader may continue while
-it is cut off, and accept records for a while. In that case each unclean election may have lost any
-record of an earlier epoch. It did not lose a record of its own epoch or of a later one. A copy in
-some log, or a reader, gives the epoch of a record.
+before the fault began. All in-sync replicas were dead when that replica began to lead. If instead
+the plan permits unclean elections, the time of such an election is unknown. An old leader that is
+cut off may continue to accept records for a while. So each unclean election may have lost any
+record of an earlier epoch. But the election kept the records of its own epoch and of later epochs.
+The epoch of a record comes from a copy in a log, or from a reader.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ _NEVER = int(np.iinfo(np.int64).max)
 _FIRST = 1
 """The leader epoch of the first election after a partition's creation."""
 _AT_ONCE = (Excuse.POWER, Excuse.WIPE)
-"""Faults that remove records from a log while the broker is down."""
+"""The faults that remove records from a log while the broker is down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,11 @@ class Unclean:
     """One unclean election.
 
     Attributes:
-        epoch: The leader epoch that it began, or the lowest epoch that it may have begun.
-        last: The highest epoch that it may have begun. It equals `epoch` if the metadata log names
-            it.
-        start: Its leader may have lacked records from this offset on.
-        until_ns: Records sent after this time went to this leader or to a later one.
+        epoch: The leader epoch of the election, or the lowest possible leader epoch.
+        last: The highest possible leader epoch. It equals `epoch` if the metadata log names the
+            election.
+        start: The elected leader may have lacked records from this offset on.
+        until_ns: Records that were sent after this time went to this leader or to a later leader.
     """
 
     epoch: int
@@ -63,7 +64,7 @@ class Unclean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
-    """All unclean elections of a partition that its plan or its faults permit.
+    """All unclean elections of a partition that the plan or a fault permits.
 
     Attributes:
         found: The elections.
@@ -99,22 +100,22 @@ class UncleanElections:
         return bool(self.took(np.array([offset]))[0])
 
     def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
-        """Return whether the unclean leader of a later epoch may have lacked a record of an epoch.
+        """Return whether an unclean leader after `epoch` may have lacked the record at `offset`.
 
-        An unclean election loses no record that a leader wrote or announced after it. The later
-        leaders, up to the next unclean election, have such records.
+        An unclean election does not lose records that a leader writes or announces after the
+        election. The later leaders, up to the next unclean election, have such records.
 
         Args:
             offset: The record's offset.
             epoch: A leader epoch in which the record was in the log. -1 if unknown.
-            sent_ns: When it was sent. -1 if unknown.
+            sent_ns: When the record was sent. -1 if unknown.
         """
         later = tuple(each for each in self.found if each.last > epoch)
         taken = UncleanElections(found=later).took(np.array([offset]), np.array([sent_ns]))
         return bool(taken[0])
 
     def between(self, epoch: int, later: int) -> bool:
-        """Return whether an unclean election may have come after `epoch`, up to `later`."""
+        """Return whether an unclean election may have begun an epoch in (`epoch`, `later`]."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
 
 
@@ -151,7 +152,7 @@ def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def took_acknowledged(group: Group, offset: int, value: int) -> bool:
-    """Return whether an unclean leader may have lacked a value acknowledged at an offset."""
+    """Return whether an unclean leader may have lacked an acknowledged value at an offset."""
     elections = unclean_elections(group)
     if not elections.seen:
         return False
@@ -163,11 +164,12 @@ def took_acknowledged(group: Group, offset: int, value: int) -> bool:
 
 
 def unclean_elections(group: Group) -> UncleanElections:
-    """Return the unclean elections of a partition that its plan, or its faults, permit.
+    """Return the partition's unclean elections that the plan, or a fault, permits.
 
-    The metadata log names each of them. It may be missing: ZooKeeper keeps no log of elections,
-    other systems may not show theirs, and a run that died may lack it. Then it is assumed that each
-    permitted election happened. But if ZooKeeper shows only leader epoch 0, there was no election.
+    The metadata log names each of these elections. The log may be missing: ZooKeeper has no log of
+    elections, other systems may not show their log, and a run that died may lack the log. Then the
+    function assumes that each permitted election happened. But if ZooKeeper shows only leader epoch
+    0, there was no election.
     """
     return group.view(_worked_out)
 
@@ -232,8 +234,8 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
 def _was_over(loss: DiskLoss, told_ns: int) -> bool:
     """Return whether a report of a replica describes its log after a disk loss.
 
-    A power loss or wipe removes records while the broker is down, so they are missing when it
-    starts. A flipped bit may be found later. The effect of an unconfirmed fault is unknown.
+    A power loss or wipe removes records while the broker is down, so these are missing when the
+    broker starts. A flipped bit may be found later. The effect of an unconfirmed fault is unknown.
     """
     return loss.excuse in _AT_ONCE and 0 <= loss.until_ns < told_ns
 
@@ -243,9 +245,9 @@ def _seen_ns(order: UncleanOrder) -> int:
 
 
 def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> tuple[int, int]:
-    """Return the high watermark that a replica last reported of itself in a time span, and when.
+    """Return (high watermark, time) of a replica's last own report in a time span.
 
-    Both are 0 if it reported none.
+    Both are 0 if there is no report.
     """
     rows = group.table("replica_states")
     told = equal(rows, "node", node) & equal(rows, "high_watermark_source", "fetch")

@@ -1,9 +1,9 @@
 """uncommitted-read: a reader received a record that was not committed.
 
 Definition: a poll returned a value at an offset. Two answers of leaders announced a high watermark
-at or below that offset. One is the first answer that was requested after the poll. The other is the
-first such answer in the newest epoch in which the poll may have been served, or in a later epoch.
-Without such answers, the poll is not checked.
+at or below that offset. One is the first answer that was requested after the poll. For the other
+answer, take the newest epoch in which the poll may have been served. It is the first answer after
+the poll that comes from this epoch or a later epoch. Without such answers, the poll is not checked.
 
 Why it proves something: readers get only records below the leader's high watermark. The high
 watermark never goes back, even if another broker leads. So each leader after the poll announces a
@@ -11,7 +11,7 @@ high watermark above the offset that was read.
 
 What would not prove it:
 
-- An answer of an old leader that was cut off and does not know the new leader. Its answer alone
+- An answer of an old leader that was cut off and does not know the new leader. Such an answer alone
   proves nothing if any source shows a newer epoch. The sources are ListOffsets, Metadata and
   ZooKeeper, until `SEEN_WITHIN_NS` after the answer was requested. A leader that serves readers is
   asked several times a second. If the machine hangs and no broker is asked, no source can show a
@@ -61,7 +61,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "uncommitted-read"
 SEEN_WITHIN_NS = 10_000_000_000
-"""The maximum time for which a leader can serve readers before some observer sees its epoch."""
+"""The maximum time from a leader's first answer to readers until an observer sees its epoch."""
 _TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 
@@ -70,11 +70,11 @@ class Uncommitted:
     """A value that was read before it was committed.
 
     Attributes:
-        op_id, process: The op and process of the first poll that received it.
-        value: The value. -1 if the record contains none.
+        op_id, process: The op and the process of the first poll that received the value.
+        value: The value. -1 if the record does not contain a value.
         completed_ns: When that poll ended.
         answer: The leader's announcement after the poll.
-        is_first: Whether it is the first announcement of any leader after the poll.
+        is_first: Whether `answer` is the first announcement of any leader after the poll.
         readers: The number of polls that received the value too early.
     """
 
@@ -89,7 +89,7 @@ class Uncommitted:
 
 
 def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
-    """Return, for each time, the newest leader epoch observed by then, or -1 if none."""
+    """Return, for each time, the newest leader epoch that was observed by then, or -1."""
     rows = group.table("leadership")
     seen = select(rows, equal(rows, "source", *_TIMED) & present(rows, "observed_ns"))
     order = np.argsort(ints(seen, "observed_ns"), kind="stable")
@@ -99,7 +99,7 @@ def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
 
 
 def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
-    """Return, for each poll, the index of the first later answer in the given or a later epoch."""
+    """Return the index of the first answer after each poll, in the given or a later epoch."""
     found = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():
         counts = np.flatnonzero(told.epochs >= epoch)
@@ -119,7 +119,8 @@ def _uncommitted(
         polls: The suspected polls.
         told: All announcements.
         first_told: For each poll, the index of the first later announcement of any leader.
-        answers: For each poll, the index of the first later announcement of a leader that counts.
+        answers: For each poll, the index of the first later announcement that the definition
+            allows.
     """
     offsets, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
     early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
@@ -174,8 +175,8 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
 def _known_ns(group: Group, read: Uncommitted) -> int:
     """Return the earliest time by which a record is known to have been written.
 
-    This is its acknowledgement or the end of the poll, whichever is earlier. Clients fetch records
-    before their polls return them.
+    This is the time of the acknowledgement, or the end of the poll if that is earlier. Clients
+    fetch records before their polls return them.
     """
     sends = group.table("sends")
     here = equal(sends, "acked", True) & (ints(sends, "offset") == read.offset)  # noqa: FBT003 - a value
@@ -245,7 +246,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) -> str:
-    """Return a phrase if the broker that served a record later reported it as not committed.
+    """Return a phrase if the broker that served a record later reported the record as uncommitted.
 
     A broker's high watermark does not go back within one incarnation. After a restart it may be
     lower, so only reports of one incarnation count.
@@ -279,7 +280,7 @@ def _vouched(group: Group, found: Anomaly) -> Sent | None:
 
 
 def _written_instead(group: Group, found: Anomaly) -> str:
-    """Return the name of another record of the announcing leader at that offset; "" if none."""
+    """Return the name of another record at that offset of the announcing leader's log, or ""."""
     node, offset = f"n{number_in(found, 'announced_by')}", number_in(found, "offset")
     log = next((each for each in final_logs(group) if each.node == node), None)
     at = log.at(offset) if log is not None else None
@@ -292,7 +293,7 @@ def _written_instead(group: Group, found: Anomaly) -> str:
 
 
 def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
-    """Return a phrase: how long a leader's high watermark stayed too low, and its ISR's log ends.
+    """Return a phrase about how long the high watermark stayed too low, with log ends of the ISR.
 
     A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
@@ -300,7 +301,7 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
         group: The partition.
         found: The anomaly of the early read.
         mine: The send of the record.
-        did: A verb for the leader's certain action on the record.
+        did: A verb that says what the leader certainly did with the record.
     """
     asked_ns, until_ns = _last_low(group, found)
     leader = Acknowledger(
@@ -346,7 +347,7 @@ def _isr_meanwhile(
 ) -> frozenset[int]:
     """Return the ISR that a leader reported before, during and after a time span.
 
-    The result is empty if the leader reported no ISR, or different ones.
+    The result is empty if the leader reported no ISR, or several different ISRs.
     """
     told = reported_isrs(group, leader, range(leader.epoch, leader.epoch + 1))
     before = max((seen for _, seen, _ in told if seen <= from_ns), default=NONE)
@@ -356,23 +357,23 @@ def _isr_meanwhile(
 
 
 def _reached_ns(group: Group, record: Acked, node: str) -> int:
-    """Return the first time after a record's send at which a log ended beyond it; or `NEVER_NS`."""
+    """Return the first time after a send at which a log ended beyond the record; or `NEVER_NS`."""
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
     return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
 
 
 def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, int]:
-    """Return a growing log's last end before a time, and when it was seen; -1 if unknown."""
+    """Return the last end of a growing log before a time, and when this end was seen; or -1."""
     seen = [each for each in looks_at(group, node) if each[0] < until_ns]
     grew = len(seen) > 1 and seen[-2][1] < seen[-1][1] and seen[-1][0] >= from_ns - LOOK_NS
     return (seen[-1][1], seen[-1][0]) if grew else (NONE, NONE)
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
-    """Return when a leader last announced an offset as not committed: time asked, time answered.
+    """Return the times (asked, answered) of a leader's last announcement up to an offset.
 
-    Only answers before its first higher announcement count.
+    Answers after the leader's first higher announcement are ignored.
     """
     told, first_ns = announcements(group), number_in(found, "announced_asked_ns")
     low = told.marks <= number_in(found, "offset")

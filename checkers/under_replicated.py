@@ -4,15 +4,15 @@ Definition: one of two cases.
 
 1. A record was acknowledged with acks=all and is in the last leader's final log, but in fewer final
    logs than `min.insync.replicas`.
-2. After the recovery, the final log of an ISR member is too short. At least two seconds before the
-   last ISR report, a leader announced a high watermark above the log's end, or a record that the
-   log does not reach was acknowledged. Every broker's last ISR report must contain this member.
+2. After the recovery, the final log of an ISR member is too short: it ends below an announced high
+   watermark, or below an acknowledged record. The announcement or acknowledgement came at least two
+   seconds before the last ISR report. Every broker's last ISR report must contain this member.
 
 Why it proves something: with acks=all, a leader acknowledges only when every in-sync replica has
-the record. There must be at least `min.insync.replicas` of them. A replica never drops such a
-record later (KIP-101). So the record survives if one of these replicas is left. Readers do not
-notice a missing copy. A comparison of two logs does not show it either, because one log merely ends
-early.
+the record. There must be at least `min.insync.replicas` in-sync replicas. An in-sync replica never
+drops such a record later (KIP-101). So the record survives as long as one of these replicas
+survives. Readers do not notice a missing copy. A comparison of two logs finds no difference,
+because one log only ends earlier.
 
 What would not prove it:
 
@@ -83,7 +83,7 @@ class Scarce:
 
     Attributes:
         offset, value, op_id: The record, and the op that sent it.
-        acked_ns: When the send was acknowledged, also in a transaction.
+        acked_ns: When the send was acknowledged. This may be in a transaction.
         on, not_on: The nodes whose final logs have the record, and the nodes whose logs lack it.
         labels: Excuses and broken premises.
     """
@@ -103,8 +103,8 @@ class Short:
 
     Attributes:
         node: The node of the log.
-        end: The offset after its last record.
-        offset: The log must hold every offset below this one.
+        end: The offset after the log's last record.
+        offset: The log must contain every offset below this offset.
         labels: Excuses and broken premises.
     """
 
@@ -116,11 +116,11 @@ class Short:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Acknowledged:
-    """Records that are committed with acks=all, as columns.
+    """The records that are committed with acks=all, as columns.
 
     Attributes:
         offsets, values, ops: The offset, value and op of each record.
-        begun_ns, acked_ns: When its send began, and when it was acknowledged.
+        begun_ns, acked_ns: When the send of the record began, and when the record was acknowledged.
     """
 
     offsets: Ints
@@ -205,7 +205,7 @@ def _scarce(group: Group, leader: ReplicaLog, sends: Acknowledged, kept: Mask) -
 
 
 def _unread(group: Group, log: ReplicaLog, offsets: Ints) -> Mask:
-    """Return a mask of the offsets that a log may hold beyond its readable part."""
+    """Return a mask of the offsets that may be in the unreadable end of a log."""
     if log.node in group.facts.unreadable_nodes:
         return np.ones(len(offsets), dtype=np.bool_)
     return np.asarray((offsets >= log.read_end) & (offsets < log.end), dtype=np.bool_)
@@ -222,8 +222,8 @@ def taken(
         offset: The offset.
         since_ns: Losses before this time do not count, because the replica had fetched the record
             again by then.
-        flips_since_ns: The same limit for flipped bits. It may be earlier, because a flipped bit
-            can stay unnoticed in a file while the replica fetches other records.
+        flips_since_ns: The same limit for flipped bits. This limit may be earlier, because a
+            flipped bit can stay unnoticed in a file while the replica fetches other records.
     """
     place = np.array([offset])
     took = taken_from(group, node, place, since_ns=since_ns)
@@ -378,7 +378,7 @@ def _record_of(group: Group, found: Anomaly) -> Acked:
 
 
 def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[str]:
-    """Return a phrase with the leader that acknowledged the record while some replicas lacked it.
+    """Return a phrase about the leader that acknowledged the record while some replicas lacked it.
 
     The list is empty if the leader is unknown.
     """
@@ -400,8 +400,9 @@ def _acknowledged_by(group: Group, acked: Acked, nodes: Sequence[str]) -> list[s
 def _lacked(group: Group, acked: Acked, node: str) -> bool:
     """Return whether a log certainly lacked a record when the record was acknowledged.
 
-    Probes before and after must show the log without the record, in one incarnation of its broker.
-    A broker that is killed may lose unflushed records, and no log line shows that.
+    Probes before and after the acknowledgement must show the log without the record, in the same
+    incarnation of the broker. A broker that is killed may lose unflushed records, and no log line
+    shows that.
     """
     states = group.table("replica_states")
     mine = select(states, equal(states, "node", node) & (ints(states, "observed_ns") >= 0))

@@ -2,17 +2,19 @@
 
 With `after_timeout = "go-on"`, a client continues after a timeout and aborts a transaction that has
 unanswered sends. The abort drops the queued retries. librdkafka then uses their sequence numbers
-again, in the same producer epoch. If the first try was written, the broker considers the
-next record a copy of it. So it acknowledges the next record at the offset of the first, as KIP-98
-requires. The next record is never written. Kafka's own client uses a new epoch instead (KIP-360),
-so it needs no excuse.
+again, in the same producer epoch. If the first try was written, the broker considers the next
+record a copy of that record. So the broker acknowledges the next record at the offset of the first
+record, as KIP-98 requires. The next record is never written. Kafka's own client uses a new epoch
+instead (KIP-360), so this cannot happen.
 
 The proof has three parts:
 
 - The log holds another record at the acknowledged offset. This other record has the same
-  transactional id, was sent earlier, was never answered, and its transaction was aborted.
-- Two markers of its producer and epoch follow it. So both transactions had the same epoch.
-- No transaction between them wrote a higher sequence number in that epoch. So the next record had
+  transactional id, was sent earlier, and was never answered. The transaction of that record was
+  aborted.
+- Two markers with the same producer and epoch follow that record. So both transactions had the same
+  epoch.
+- No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """
 
@@ -27,7 +29,7 @@ from checkers.protocol import Excuse, Labels, Premise
 from results.record.terms import Outcome
 
 _MARKERS = 2
-"""The minimum number of markers: the abort of the first transaction, and the end of the second."""
+"""The minimum number of markers: one aborts the first transaction, one ends the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def used_twice(group: Group) -> Mapping[int, UsedTwice]:
 
 
 def labels_of(group: Group, values: list[int]) -> Labels:
-    """Return the reason to allow several values of one offset, if at most one was written."""
+    """Return the reason that allows several values at one offset, if at most one was written."""
     if group.facts.plan.reuses_sequences and not group.shows_logs:
         return (), (Premise.SHOWN_CAUSE.value,)
     found = used_twice(group)
@@ -62,7 +64,7 @@ def labels_of(group: Group, values: list[int]) -> Labels:
 
 
 def masks_of(group: Group, values: Ints) -> tuple[Mask, Mask]:
-    """Return two masks: values acknowledged at another record's offset, and unknown cases."""
+    """Return two masks: values that have the offset of another record, and unknown cases."""
     unknown = np.full(len(values), group.facts.plan.reuses_sequences and not group.shows_logs)
     return within(values, np.array(sorted(used_twice(group)), np.int64)), unknown
 

@@ -1,10 +1,10 @@
 """The version order of a partition: the value at each offset, as far as known.
 
-All checks that need the records between two records use it. For the contract, it contains certainly
-committed values, values that readers received, and the leader's final log. Values of transactions
-that did not certainly commit are left out: a read_uncommitted reader may receive them, but no
-reader has to. Jepsen's version order contains every value that a reader received, aborted or not.
-It contains nothing from replicas' logs.
+All checks that need the records between two records use this order. For the contract, it contains
+certainly committed values, values that readers received, and the leader's final log. Values of
+transactions that did not certainly commit are left out: a read_uncommitted reader may receive such
+values, but need not receive them. Jepsen's version order contains every value that a reader
+received, aborted or not. Jepsen's order does not use replicas' logs.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class VersionOrder:
 
     Attributes:
         offsets: The offsets with a known value, ascending, without repeats.
-        values: The value at each offset. If sources report several, one is chosen.
+        values: The value at each offset. If sources report several values, one is chosen.
     """
 
     offsets: Ints
@@ -54,7 +54,7 @@ class VersionOrder:
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
     def last_index(self, values: Ints) -> Ints:
-        """Return the index of each value's last occurrence in the order, or -1 if it has none."""
+        """Return the last index of each value in the order; -1 if the value is missing."""
         at = first_match(values, self.values[::-1])
         return np.where(at >= 0, len(self.values) - 1 - at, NONE)
 
@@ -101,7 +101,7 @@ def _picked(group: Group, claims: Sequence[_Claims]) -> _Claims:
 
 
 def _on_axis(parts: Sequence[_Claims]) -> tuple[Ints, list[_Claims]]:
-    """Return a sorted array of all offsets, and each source's values by index in that array."""
+    """Return a sorted array of all offsets. For each source, return values and array indices."""
     most = max(int(offsets.max(initial=NONE)) for offsets, _ in parts) + 1
     if most <= sum(len(offsets) for offsets, _ in parts):
         return np.arange(most, dtype=np.int64), list(parts)
@@ -110,7 +110,7 @@ def _on_axis(parts: Sequence[_Claims]) -> tuple[Ints, list[_Claims]]:
 
 
 def _smallest(claims: _Claims, length: int) -> Ints:
-    """Return the smallest value claimed at each index of the axis, or `NONE` if there is none."""
+    """Return the smallest value for each index of the axis, or `NONE` if no value is claimed."""
     at, values = claims
     stands = np.full(length, NONE, dtype=np.int64)
     stands[at] = values
@@ -125,9 +125,9 @@ def _over(below: Ints, above: Ints) -> Ints:
 def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claims:
     """Return acknowledged offsets and values, without acknowledgements that are certainly wrong.
 
-    An acknowledgement is wrong if no other source has a value at its offset, and its own value is
-    known to be at another offset (`ack-mismatch`). No reader could have skipped a record at that
-    offset.
+    An acknowledgement is wrong if no other source has a value at the acknowledged offset, and the
+    acknowledged value is known to be at another offset (`ack-mismatch`). No reader could have
+    skipped a record at the acknowledged offset.
     """
     alone = np.flatnonzero(others == NONE)
     wrong = alone[within(sent[1][alone], stack([part[1] for part in seen]))]

@@ -1,19 +1,20 @@
 """Decide whether an election, restart or truncation may have lost a record sent with acks=1.
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
-elected, or if the leader returns without its log's end. If neither happened, the leader had the
-record and lost it, and no excuse covers that.
+elected, or if the leader restarts and its log lacks the last records. Otherwise the leader itself
+lost a record that it had, and no excuse allows this.
 
-An old leader that was cut off, and does not know its successor, may have acknowledged the record.
-So during a fault, and for a while after it, any election of the run is a possible cause. At other
-times, records go to the leader that all brokers know.
+The record may have been acknowledged by an old leader that was cut off and does not know the next
+leader. So during a fault, and for a while after it, any election of the run is a possible cause. At
+other times, records go to the leader that all brokers know.
 
 If brokers' own logs are not visible, truncations are not recorded. Then a fault after the send is a
-possible cause. An election or restart that the system shows is a possible cause, too. If it shows
-neither elections nor restarts, the cause is unknown.
+possible cause. An election or restart that the system shows is a possible cause, too. If the system
+hides elections and restarts, the cause is unknown.
 
-Each of these causes removes the last records that a leader wrote in its epoch. If the last leader's
-log has another record of the same epoch at that offset or later, none of them is the cause.
+Each of these causes removes the last records that a leader wrote in its epoch. The last leader's
+log may have another record of the same epoch at that offset or later. Then these events are not the
+cause.
 """
 
 from bisect import bisect_left
@@ -72,11 +73,11 @@ def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenCuts:
-    """Records with acks=1 that may have been truncated, in a system that hides truncations.
+    """The records with acks=1 that may have been truncated, in a system that hides truncations.
 
     Attributes:
         may_be: A known event may have lost the record.
-        unknown: No such event is known, but the system does not show all of them.
+        unknown: No such event is known, but the system does not show all such events.
     """
 
     may_be: Mask
@@ -102,7 +103,7 @@ def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
 
 
 def _happened(group: Group, sent_ns: int) -> bool:
-    """Return whether a known event other than a truncation may have lost a record with acks=1."""
+    """Return whether a known event may have lost a record with acks=1. Truncations are ignored."""
     facts = group.facts
     since_ns = 0 if _unsettled(group, sent_ns) else sent_ns - TOLD_LATE_NS
     if not group.shows_cuts and not was_left_alone(facts, sent_ns, NEVER_NS):
@@ -128,12 +129,12 @@ def _unsettled(group: Group, sent_ns: int) -> bool:
 
 
 def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether some leader that may have acknowledged left no record from an offset on.
+    """Return whether a leader that may have acknowledged has no record at or after an offset.
 
     Args:
         group: The partition.
         offset: The record's offset.
-        sent_ns: All brokers knew the leader from this time on. -1 if that is uncertain.
+        sent_ns: A time from which all brokers knew the leader. -1 if this is uncertain.
         acked_ns: When the record was acknowledged.
     """
     log = group.final_log

@@ -1,7 +1,7 @@
-"""In a run's plan, set each setting that could not be read to its weakest value.
+"""If a setting of the system cannot be read, use its weakest value in the run's plan.
 
-If a setting cannot be read from the system, Logquake assumes no promise that depends on it. So the
-contract and all excuses use the value that promises least.
+Logquake then assumes no promise that depends on the setting. So the contract and all excuses use
+the value that promises least.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _WEAKEST: Mapping[str, str] = {
 
 
 def as_weakest(plan: Plan, declared: Declared) -> Plan:
-    """Return a plan in which each setting that could not be read has its weakest value."""
+    """Return the plan with the weakest value for each setting that could not be read."""
     names = (each if each in _WEAKEST else f"log.{each}" for each in declared.unread)
     weak = {name: _WEAKEST[name] for name in names if name in _WEAKEST}
     if not weak:
@@ -34,7 +34,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return, for each setting that could not be read, a sentence: nothing is promised about it."""
+    """Return a sentence for each setting that could not be read, so that nothing is promised."""
     return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)

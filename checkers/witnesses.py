@@ -46,7 +46,7 @@ class Truncation:
     led_last: bool
 
     def text(self, offset: int) -> str:
-        """Return the truncation as a phrase about one offset that it removed."""
+        """Return a phrase that says how the truncation removed an offset."""
         # A broker's clock may be faked, so truncations from its log lines have no time of the run.
         when = f" at {seconds(self.observed_ns)}" if self.observed_ns >= 0 else ""
         what = f"{self.node} truncated offset {offset}{when}"
@@ -83,7 +83,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
 
 
 def claims_around(group: Group, time_ns: int) -> list[str]:
-    """Return, without repetitions, all leaders that were observed within a second of a time."""
+    """Return the leaders that were observed within a second of a time, without repetitions."""
     return sorted(
         {
             f"{each.text} ({each.source})"
@@ -95,15 +95,16 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
 
 @once
 def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
-    """Return the recorded truncations that removed an offset. The last leader's come first.
+    """Return the recorded truncations that removed an offset; those of the last leader come first.
 
-    The last leader's truncation matters most. Without it, a follower's truncation loses nothing.
+    The last leader's truncation matters most. If only followers truncated their logs, nothing is
+    lost.
 
     Args:
         group: The partition.
         offset: The offset.
-        since_ns: Earlier truncations do not count, because they removed another record. Truncations
-            from brokers' logs have no time of the run, and always count.
+        since_ns: Earlier truncations are ignored, because they removed another record. Truncations
+            from brokers' logs are never ignored, because they have no time of the run.
     """
     cuts = group.table("truncations")
     start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
@@ -131,8 +132,8 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
 def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
     """Return the given truncations, except those that certainly happened before a time.
 
-    A truncation without a time is left out if the log had already shrunk to exactly the offset from
-    which it truncated.
+    The function omits a truncation without a time if the log had already become shorter before, and
+    then ended exactly at the offset of the truncation.
     """
     left = list(cuts)
     for node in {cut.node for cut in cuts}:
@@ -166,7 +167,7 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
 
 
 def cut_alike(group: Group, offset: int, since_ns: int) -> str:
-    """Return a phrase with the nodes that removed an offset, if all cut from the same offset."""
+    """Return a phrase with the nodes that removed an offset, if all truncated from one offset."""
     cuts = truncations_of(group, offset, since_ns=since_ns)
     nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
     return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""

@@ -1,37 +1,37 @@
 """wrong-last-value: in a compacted log, a reader does not end with the last value of a key.
 
 Definition: the last certainly committed record of a key, by offset, is missing. It is missing from
-a replica's final log, or from a complete read_committed final read. The last record of the key in
-that place is an older record, or there is none. If the missing record is a tombstone, only an older
-record is wrong: the deleted value is back.
+a replica's final log, or from a complete read_committed final read. That log or read ends with an
+older record of the key, or has no record of the key. If the missing record is a tombstone, the
+anomaly is an older record: the deleted value is back.
 
-Why it proves something: a cleaner removes a record only if a later record of its key stays. It
-removes a tombstone only after all records that the tombstone deletes
-(https://kafka.apache.org/documentation/#compaction). Records of aborted transactions replace
-nothing. So the last committed record of each key is in every replica's log, as far as that log
-reaches. If it was a tombstone, no older record of the key is left. This holds for each replica by
-itself, whenever its cleaner runs.
+Why it proves something: a cleaner removes a record only if a later record of the key stays. The
+cleaner removes a tombstone only after all records that the tombstone deletes
+(https://kafka.apache.org/documentation/#compaction). Records of aborted transactions do not replace
+other records. So the last committed record of each key is in every replica's log, as far as that
+log reaches. If that record was a tombstone, no older record of the key is left. This is true in
+each replica, at whatever time its cleaner runs.
 
 What would not prove it:
 
-- A record that a later record of its key may have replaced, if the later record may have committed
+- A record that a later record of the key may have replaced, if the later record may be committed
   (`cleaned`). A tombstone with an unknown offset counts as such a later record.
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
 
 A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
-old value and never learns of its deletion. So a deleted value counts only in two cases:
+old value and never learns that it was deleted. So a deleted value is an anomaly only in two cases:
 
-- In a replica's log, if this replica certainly had the tombstone. It wrote the tombstone as leader,
-  or its log went beyond it in time. The replica must not have lost the tombstone again by a
-  truncation or disk fault. After a reassignment no log proves it, because any replica may be a copy
-  that was made after the tombstone was removed.
+- In a replica's log, if this replica certainly had the tombstone. The replica wrote the tombstone
+  as leader, or its log contained the tombstone early enough. The replica must not have lost the
+  tombstone again by a truncation or disk fault. After a reassignment no log proves the anomaly,
+  because any replica may have been created after the tombstone was removed.
 - In a read, while the leader's log still has the tombstone.
 
-The check cannot see a record that was lost and replaced before the run ended, because it looks like
-a cleaned record. It cannot see a deleted value in a follower's log if tombstones are removed at
-once (a retention of 0). It also cannot see such a value if the run shifts the brokers' clocks,
-because these clocks decide when tombstones are removed.
+The check cannot see a record that was lost and replaced before the run ended, because such a record
+looks like a cleaned record. It cannot see a deleted value in a follower's log if tombstones are
+removed at once (a retention of 0). It also cannot see such a value if the run shifts the brokers'
+clocks, because these clocks decide when tombstones are removed.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class View:
 
     Attributes:
         name: The node that has the log, or `READ` for the final read.
-        offsets, values: The records that may have committed, by ascending offset.
+        offsets, values: The records that may be committed, by ascending offset.
         end: Every record below this offset must remain, if it was committed and not cleaned.
     """
 
@@ -88,13 +88,13 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """A key whose last record is not the last committed one.
+    """A key whose last record is not the last committed record.
 
     Attributes:
         key: The key's number.
         value, offset: The last committed record.
         dead: Whether that record is a tombstone.
-        shown, shown_at: The record found instead. -1 if there is none.
+        shown, shown_at: The record that was found instead. -1 if there is no such record.
         places: The places with the wrong record: nodes, and `READ`.
     """
 
@@ -149,14 +149,14 @@ def _views(group: Group) -> Iterator[View]:
 
 
 def _due(group: Group) -> tuple[Ints, Ints]:
-    """Return offset and value of the last committed record of each key; -1 if it has none."""
+    """Return the offset and value of each key's last committed record; -1 without such a record."""
     offsets, values = (ints(group.committed, name) for name in ("offset", "value"))
     placed = offsets >= group.log_start
     return _last_of(group, offsets[placed], values[placed])
 
 
 def _hidden(group: Group) -> int:
-    """Return the number of keys that are unchecked only due to tombstones with unknown offsets."""
+    """Return the number of keys that only a tombstone with an unknown offset keeps unchecked."""
     (due_at, due_value), later = group.view(_due), latest(group)
     alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
     return int((alive & (later.adrift > due_at)).sum())
@@ -206,7 +206,7 @@ def _had(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Return a mask of the records that a replica wrote as leader, by their copies' epochs."""
+    """Return a mask of the records that a replica wrote as leader. Epochs of copies show this."""
     told = group.table("leadership")
     leaders, epochs = (ints(told, name) for name in ("leader", "leader_epoch"))
     mine = [broker for broker in np.unique(leaders).tolist() if f"n{broker}" == node]
@@ -221,7 +221,7 @@ def _wrote(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
-    """Return a mask of the records that a log reached before a tombstone could be removed."""
+    """Return a mask of the records that a log had before a cleaner could remove a tombstone."""
     facts, states = group.facts, group.table("replica_states")
     if facts.plan.shifts_clocks:
         return np.zeros(len(offsets), np.bool_)

@@ -1,4 +1,4 @@
-"""The user's cache folder, which keeps downloaded files for later runs."""
+"""The user's cache folder with downloaded files for later runs."""
 
 import errno
 import fcntl
@@ -13,8 +13,7 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.trust import others_of
 
 LOCK_TIMEOUT_S = 900.0
-"""The longest time that another Logquake process may need to download a version over a
-slow line."""
+"""The time limit for another Logquake process that downloads a version over a slow line."""
 
 
 def cache_folder() -> Path:
@@ -102,7 +101,7 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Keep other processes from removing a folder by `remove_unused`."""
+    """Prevent other processes from removing a folder with `remove_unused`."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -112,7 +111,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove a folder, unless a process has it `in_use`."""
+    """Remove a folder if no process protects it with `in_use`."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         if _try_lock(descriptor):

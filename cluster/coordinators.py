@@ -45,7 +45,7 @@ def kept_in(
 ) -> tuple[str, int] | None:
     """Return the partition of an internal topic that stores a group or transactional id.
 
-    Kafka spreads the state of a share group over several partitions, by the ids of its topics.
+    Kafka spreads the state of a share group over several partitions, by topic id.
     Topic ids are not known in advance, so this function always returns the same partition for a
     share group.
 

@@ -34,7 +34,7 @@ class Java:
 
     Attributes:
         path: The program `java`.
-        major: Its major version, such as 17.
+        major: The Java's major version, such as 17.
         elsewhere: Whether the installation is inside a container or on another machine.
     """
 
@@ -50,7 +50,7 @@ def find_java() -> Java:
 
     Raises:
         UserError: No Java is new enough. The message lists each Java that was found, and the
-            command to install one.
+            command that installs a new one.
     """
     rejected = []
     for path in _candidates():

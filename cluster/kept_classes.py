@@ -24,7 +24,7 @@ START_S = 60
 TRIES = 3
 """The number of attempts for a program that ends unexpectedly, which may happen by chance."""
 OLD_S = 30 * 24 * 3600
-"""The age in seconds after which an unused archive is deleted, when a new one is made."""
+"""When a new archive is made, archives that were unused for this many seconds are deleted."""
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -35,8 +35,8 @@ class NotThisTimeError(Exception):
 def archive_at(name: str, program: Path, files: Iterable[Path]) -> Path:
     """Return the path of a program's class archive.
 
-    The path depends on the sizes and times of the files of Java and the jars. An update of either
-    changes the path.
+    The path depends on the sizes and times of the files of Java and the jars. An update of Java or
+    of a jar changes the path.
 
     Args:
         name: The beginning of the file name, such as the program's version.
@@ -108,12 +108,12 @@ def checksum(archive: Path) -> dict[str, str]:
 
 
 def keep(archive: Path, make: Callable[[Path], None], starts: Callable[[Path], bool]) -> None:
-    """Make a class archive, and save a note about the result; the caller holds its lock.
+    """Make a class archive, and save a note about the result; the caller holds the archive's lock.
 
     Args:
         archive: The path of the archive.
-        make: Makes a Java write the archive to a path in a temporary folder. If another attempt may
-            succeed, it raises `NotThisTimeError`, a timeout or a disk error. Otherwise it raises
+        make: Makes a Java write the archive to a path in a temporary folder. A failure raises
+            `NotThisTimeError`, a timeout or a disk error if another attempt may succeed, otherwise
             `ClusterError`.
         starts: Returns whether a Java starts with the archive. An archive that prevents a start is
             not kept.

@@ -2,7 +2,8 @@
 
 A log grows at its end, but a broker may also truncate it and append other batches. This module
 therefore remembers the headers and positions of the last batches. Each read first checks whether
-the last known batch is unchanged. If it changed, reading restarts after the last unchanged batch.
+the last known batch is unchanged. If this batch has changed, reading restarts after the last
+unchanged batch.
 """
 
 from collections import deque
@@ -96,7 +97,7 @@ class LogTail:
 
         Args:
             low: Batches that end at or below this offset are skipped.
-            limit_bytes: The number of bytes to read; more only for a single larger batch.
+            limit_bytes: The largest number of bytes to read; a single batch may be larger.
             parsed: The batches just read from another replica.
         """
         try:
@@ -199,7 +200,7 @@ def _from(data: bytes) -> Iterator[RecordBatch]:
 
 
 def _end(data: bytes, batch: RecordBatch) -> int:
-    """Return the position of a batch's end in the data that contains it."""
+    """Return the position of a batch's end in the data that contains the batch."""
     return batch.position + _size(data, batch.position)
 
 

@@ -35,14 +35,14 @@ class KafkaLogs:
     votes_log: PurePosixPath = PurePosixPath("logs/server.log")
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
-        """Yield the partitions with a log on a disk, in order, without the metadata log."""
+        """Yield the partitions that have a log on a disk, sorted, except the metadata partition."""
         for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
             topic, _, partition = folder.name.rpartition("-")
             if topic and partition.isdecimal() and topic != QUORUM_TOPIC:
                 yield (topic, int(partition)), folder
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
-        """Return the files in all partition folders on a disk, without the metadata log's files."""
+        """Return the files in all partition folders on a disk, except the metadata log's files."""
         return [
             path
             for path in disk.files(f"{DATA}/*/*")
@@ -85,5 +85,5 @@ class KafkaLogs:
             return None
 
     def votes(self, lines: Iterable[str]) -> Iterator[LoggedVote]:
-        """Yield the votes in lines of a voter's own log, in order."""
+        """Yield the votes that the lines of a voter's own log report, in order."""
         return quorum_votes(lines)

@@ -4,7 +4,7 @@ from results.record.plan import Plan
 
 ZOOKEEPER_MACHINE = "zk"
 FIRST_CONTROLLER, MOST_CONTROLLERS = 101, 5
-"""Separate controllers: the first node id, far above broker ids, and the maximum count."""
+"""The node id of the first separate controller, far above the broker ids; the most controllers."""
 
 
 def broker_names(plan: Plan) -> list[str]:

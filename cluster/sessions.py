@@ -8,16 +8,19 @@ from results.record.tuning import KAFKAS_LAG_MS, LAG_TIME, OUR_LAG_MS
 SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
 OURS = {LAG_TIME: str(OUR_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "3000", SESSION_TIMEOUT: "3000"}
-"""The settings of Logquake's own brokers, unless the plan sets others. Faults last only seconds."""
+"""The settings of Logquake's own brokers, unless the plan sets others.
+
+The timeouts are short, because faults last only seconds.
+"""
 OUR_SESSION_S = int(OURS[SESSION_TIMEOUT]) / 1000
 KAFKAS = {LAG_TIME: str(KAFKAS_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "9000"}
 """Kafka's defaults, which are assumed for brokers that Logquake does not configure."""
 REPORTED_S = 0.5
-"""The seconds after a session or lag timeout within which all answering brokers report it."""
+"""After a session or lag timeout, all brokers that answer report it within this many seconds."""
 
 
 def hidden_s(plan: Plan) -> float:
-    """Return the longest time in seconds for which an ended or lagging broker is not noticed.
+    """Return the longest time in seconds for which an ended or lagging broker may stay unnoticed.
 
     An ended broker counts as alive until its session ends. A follower that stopped fetching counts
     as in sync for up to 1.5 times `replica.lag.time.max.ms`: the leader checks its followers at

@@ -1,4 +1,4 @@
-"""Start the engine that judges a run while the run still goes on.
+"""Start the judging engine of a run while the run is still in progress.
 
 Starting Spark takes about as long as a run's final reads and the stop of its brokers together. So a
 thread of the command watches the run's milestones. When the cluster has recovered, the thread
@@ -47,7 +47,7 @@ class Ahead:
 
     @contextmanager
     def watching(self, paths: RunPaths) -> Iterator[None]:
-        """Start the engine once the run has recovered; on exit, end the engine if it still runs.
+        """Start the engine after the run has recovered; on exit, end the engine if it still runs.
 
         Args:
             paths: The run, which this process has locked.
@@ -90,7 +90,7 @@ class Ahead:
     def wait_gone(self) -> None:
         """Wait until the engine has ended.
 
-        A background thread ends it while the command continues.
+        A background thread ends the engine while the command continues.
         """
         self._gone.wait()
         if self._failed is not None:

@@ -17,9 +17,9 @@ from results.record.systems import SystemKind
 _OF_THE_OLD = ("version", "broker_ids")
 """The plan keys whose values the old system reported when the run began."""
 _OF_KAFKA = ("features", "disk_mb", "image")
-"""Plan keys that work only with Kafka, or only with nodes that Logquake creates."""
+"""The plan keys that work only with Kafka, or only with nodes that Logquake creates."""
 _OF_BROKERS = ("broker", "node")
-"""Plan keys that the owner of an attached cluster has already set."""
+"""The plan keys that the owner of an attached cluster has already set."""
 _MIN_INSYNC: int = Plan.model_fields["min_insync"].default
 
 
@@ -29,7 +29,7 @@ class Moved:
 
     Attributes:
         plan: The plan that will be played.
-        notes: Each difference from the stored run, except the system, in a sentence.
+        notes: One sentence for each difference from the stored run, except the system.
     """
 
     plan: Plan
@@ -45,7 +45,7 @@ def moved(plan: Plan, system: str, *, run_id: str) -> Moved:
         run_id: The stored run, for messages.
 
     Raises:
-        PlanError: There is no such system, or the plan cannot be played on it.
+        PlanError: There is no such system, or the system cannot play the plan.
     """
     values = without_prefix(plan.model_dump(mode="json", exclude_none=True))
     new = plan_from({"system": system})
@@ -110,8 +110,8 @@ def _without(plan: Plan, name: str) -> Plan:
 def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
     """Return a plan's values without the topic prefix of an attached cluster.
 
-    On an attached cluster each run has its own prefix. The names of its topics and the targets of
-    its faults start with that prefix.
+    On an attached cluster, each run has its own prefix. The names of the run's topics and the
+    targets of its faults start with that prefix.
     """
     prefix = values.get("prefix")
     if not prefix:
@@ -128,14 +128,14 @@ def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_owners_settings(values: dict[str, Any]) -> bool:
-    """Remove the settings of attached brokers from a plan's values; return whether it had any."""
+    """Remove the settings of attached brokers from a plan; return whether the plan had any."""
     values["min_insync"] = min(_MIN_INSYNC, values["replication"])
     gone = [values.pop(key, None) for key in _OF_BROKERS]
     return any(gone)
 
 
 def _other_hosts(old: Plan, new: Plan) -> bool:
-    """Return whether the new system's brokers cannot run on the hosts of the stored plan."""
+    """Return whether the new system needs other hosts than the hosts of the stored plan."""
     if old.hosts == "auto":
         return False
     attached = SystemKind.ATTACHED in {old.named.kind, new.named.kind}

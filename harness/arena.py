@@ -94,7 +94,7 @@ class Arena:
     _looked_s: float = 0.0
 
     def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
-        """Append a milestone to the run's milestones, with its failure and details, if any."""
+        """Append a milestone to the run's record, with the failure and the details, if any."""
         self._note(name, {"failed": failed, **detail} if failed else detail)
 
     def _note(self, name: str, detail: dict[str, str]) -> None:
@@ -218,7 +218,7 @@ class Arena:
         Args:
             served: Returns whether the clients have had enough messages.
             what: The text of the progress line: `recovery: a message for ...`.
-            deadline_s: In seconds of `stopwatch_s`.
+            deadline_s: The deadline, in seconds of `stopwatch_s`.
             stop: Ends the wait early.
             writers_lost: See `pass_s`.
         """
@@ -273,7 +273,7 @@ class Arena:
         )
 
     def _last_stable_offsets(self, cluster: Deployment) -> dict[tuple[str, int], int]:
-        """Return each partition's last stable offset, once all transactions have ended."""
+        """Return each partition's last stable offset, after all transactions have ended."""
         places, plan = self.plan.topic_partitions, self.plan
         limit_s = NOTE_LIMIT_S + (plan.hanging_after_s if plan.transactional else 0)
         stable = cluster.leader_ends(places, committed=True, timeout_s=limit_s)
@@ -323,7 +323,10 @@ class Arena:
         self.reach("collected")
 
     def _fetch(self, cluster: Deployment) -> None:
-        """Copy all nodes' files to this machine. A failure of one node does not stop the rest."""
+        """Copy all nodes' files to this machine.
+
+        If one node fails, the files of the other nodes are still copied.
+        """
         if isinstance(self.hosts, HasFiles):
             nodes = (*cluster.nodes, *cluster.controllers)
             all_of([partial(self.hosts.fetch, node) for node in nodes], "fetch")

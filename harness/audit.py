@@ -31,7 +31,7 @@ class Audit:
         paths: The run's folder.
         before: Processes, files, mounts and networks on the hosts that look as if they belonged to
             the run.
-        refused: Why the hosts could not be checked; an empty string if they were.
+        refused: Why the hosts could not be checked; an empty string if they were checked.
     """
 
     plan: Plan
@@ -40,7 +40,7 @@ class Audit:
     refused: str = ""
 
     def changes(self) -> dict[str, str]:
-        """Wait until the hosts settle; then return each thing that changed, with its change."""
+        """Wait until the hosts are as before; return what still differs, and how it differs."""
         if self.refused:
             return {"the hosts": f"could not be checked before the run: {self.refused}"}
         changed: dict[str, str] = {}

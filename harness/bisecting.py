@@ -49,9 +49,9 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
 
 
 def unbuilt(plan: Plan) -> str:
-    """Return why a build folder has no complete Kafka, or an empty string if it has one.
+    """Return why a build folder has no complete Kafka, or an empty string if it is complete.
 
-    If a commit does not build, git tries another one. A missing folder is the user's mistake, so
+    If a commit does not build, git tries another commit. A missing folder is the user's mistake, so
     this function returns an empty string for it.
 
     Args:
@@ -68,7 +68,7 @@ def unbuilt(plan: Plan) -> str:
 
 
 def settled_by(tally: Tally) -> tuple[int, str] | None:
-    """Return the exit code and its reason; None if further reruns can still change them."""
+    """Return the exit code and its reason; None if further reruns can change the result."""
     last = tally.repeats[-1]
     if last.interrupted:
         return BISECT_INTERRUPTED, "interrupted: this ends the bisection"

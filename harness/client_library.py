@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 def client_library(plan: Plan, say: Say = lambda _: None) -> Path | None:
-    """Return the folder with the plan's version of confluent-kafka; fetch it if it is missing.
+    """Return the folder with the plan's version of confluent-kafka; fetch a missing version.
 
     Args:
         plan: The run's plan.

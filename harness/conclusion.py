@@ -33,7 +33,7 @@ def conclude(
         plan: The plan that was played.
         paths: The run's folder.
         ahead: Provides the engine that judges.
-        answers: Answers signals; the first signal ends the current step.
+        answers: Responds to signals; the first signal ends the current step.
         console: The terminal.
         timer: Measures each step.
 

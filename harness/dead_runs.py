@@ -1,4 +1,4 @@
-"""Undo what a run left behind when its controller died; this needs no system object."""
+"""Undo what a run left behind when its command died; this needs no system object."""
 
 from cluster.hosts.heal import Healed
 from cluster.systems.registry import LOGS

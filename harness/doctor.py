@@ -59,7 +59,7 @@ def browser() -> Finding:
 
 
 def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
-    """Report which programs that only tests need are installed.
+    """Report whether the programs that only the tests need are installed.
 
     Args:
         what: The main program.

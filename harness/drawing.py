@@ -1,6 +1,6 @@
 """Choose a run's messages and their batching at random, unless the user has set them.
 
-The random numbers come from the run's seed. Most payloads are short, some have some KiB, and a few
+The random numbers come from the run's seed. Most payloads are short, some have a few KiB, and a few
 are almost as long as a broker accepts. The stored plan holds all chosen values. So nothing is
 chosen again for a stored plan.
 """
@@ -47,11 +47,12 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
     """Return a plan with random values for the contents and the batching of messages.
 
     The plan of a scenario stays as it is, because its steps determine the messages. A plan in
-    virtual time stays, too: simulated clients send payloads of one size, and never compress.
+    virtual time also stays as it is: simulated clients send payloads of one size, and never
+    compress.
 
     Args:
         plan: The plan with defaults.
-        said: The user's plan without defaults. Its keys keep their values.
+        said: The user's plan without defaults. The keys in this plan keep their values.
     """
     if plan.scenario is not None or plan.is_simulated or WHOLE in said:
         return plan
@@ -101,7 +102,10 @@ def _of_all(plan: Plan) -> dict[str, object]:
 
 
 def _chosen(random: Random, known: tuple[str, ...]) -> str:
-    """Return a random codec. With equal seeds, two releases get the same codec if both know it."""
+    """Return a random codec.
+
+    With equal seeds, two releases choose the same codec if both releases support it.
+    """
     drawn = random.choice(_WITH_ZSTD)
     return drawn if drawn in known else random.choice(known)
 
@@ -152,6 +156,6 @@ def _is_busy(plan: Plan) -> bool:
 
 
 def _between(random: Random, least: int, most: int) -> int:
-    """Return a random number between two bounds, with a uniformly distributed logarithm."""
+    """Return a random number between two bounds; its logarithm is uniformly distributed."""
     drawn: float = least * (most / least) ** random.random()
     return round(drawn)

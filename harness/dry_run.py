@@ -62,7 +62,8 @@ class Dealt:
     """The system, the hosts and the faults that a plan would get on this machine.
 
     Attributes:
-        system: The system with the final plan, which includes what the system itself reports.
+        system: The system with the final plan. The final plan includes the values that the system
+            reports.
         choice: The hosts that the run would get.
         schedule: The schedule of the run's faults.
     """
@@ -79,7 +80,8 @@ class Here:
     Attributes:
         system: The system with the final plan.
         choice: The hosts that the run would get.
-        why_not: For each ability, why these hosts lack it; an empty string if they have it.
+        why_not: The reason why these hosts lack an ability, for each ability. An empty string means
+            that they have the ability.
     """
 
     system: System

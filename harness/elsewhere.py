@@ -1,4 +1,4 @@
-"""Reject plans that their system and their hosts cannot play."""
+"""Reject each plan that cannot be played by its system or on its hosts."""
 
 from collections.abc import Mapping
 
@@ -45,7 +45,7 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
 
 
 def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
-    """Return for each ability why the system's brokers lack it; an empty string if they have it.
+    """Return for each ability why the brokers lack it; an empty string if they have the ability.
 
     Args:
         system: The system of the brokers.

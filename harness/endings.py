@@ -53,7 +53,7 @@ def noted_unplayed(paths: RunPaths, clock: RunClock) -> StageResult:
 
 
 def note(paths: RunPaths, milestone: Milestone) -> None:
-    """Append a milestone to a run's milestones; print an error if the disk refuses."""
+    """Append a milestone to a run's milestones; if it cannot be stored, print an error."""
     try:
         append_milestone(paths.milestones, milestone)
     except OSError as refused:  # The disk is full. The session still gets the result by its pipe.

@@ -11,7 +11,7 @@ from harness.keep import WITH_AGENTS, Kept, Machine
 from results.record.atomic import StoreError
 
 IN_FOLDER = ("sh", "-c", 'cd "$0" && exec "$@"')
-"""A shell command that changes into the working folder, which a new mount namespace loses."""
+"""A shell command that changes to the node's folder, because `nsenter` does not do this."""
 
 
 def machine_named(kept: Kept, name: str) -> Machine:
@@ -36,7 +36,8 @@ def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[s
             `harness.keep.programs_of`.
 
     Returns:
-        The command's exit code. If a signal ended it: 128 plus the signal's number, as in a shell.
+        The command's exit code. If a signal ended the command: 128 plus the signal's number, as in
+        a shell.
 
     Raises:
         StoreError: There is no such node, or its namespaces cannot be entered.
@@ -71,7 +72,7 @@ def environment(kept: Kept, name: str) -> Mapping[str, str]:
 
 
 def _entrance(kept: Kept, machine: Machine) -> list[str]:
-    """Return the `nsenter` command for a machine's namespaces; an empty list if it has none."""
+    """Return the `nsenter` command for a machine's namespaces; an empty list without namespaces."""
     if kept.hosts not in WITH_AGENTS:
         return []
     # A process cannot enter its own user namespace again (man 2 setns). The machines of an

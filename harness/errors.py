@@ -8,4 +8,4 @@ class UnplayedError(UserError):
 
 
 class InternalError(RuntimeError):
-    """A bug of Logquake ended the run. Its verdict was still written."""
+    """A bug of Logquake ended the run. The verdict of the run was still written."""

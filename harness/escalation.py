@@ -68,7 +68,7 @@ def escalate(
     """Play a plan at its level and above; at the end, repeat the last level that passed.
 
     Args:
-        plan: The plan that the user asks for; its level is the first.
+        plan: The plan that the user asks for. The escalation begins with the level of this plan.
         play: Plays and judges a run.
         steps: The list to which each run is added, so that the caller has the runs even if a later
             run fails to start.

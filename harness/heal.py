@@ -40,7 +40,7 @@ _SINCE = {
     "noted": "while its brokers stopped",
     "stopped": "while its files were collected",
 }
-"""For each milestone: the phase in which a run died if this was the run's last milestone."""
+"""The phase in which a run died, for each milestone that may be the run's last one."""
 
 
 def heal_store(root: Path) -> Healed:

@@ -2,8 +2,8 @@
 
 Usually the heal comes between the main phase and the recovery. After an error (a full disk,
 unreachable brokers, a bug of Logquake) the heal comes before the run's record is closed and the
-hosts are taken down. Taking down the hosts also ends faults, and a closed record could not record
-that.
+hosts are taken down. Taking down the hosts also ends faults, and nothing can be added to a closed
+record.
 """
 
 from typing import Protocol

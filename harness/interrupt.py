@@ -5,8 +5,9 @@ run still heals its faults, recovers, does its final reads and is judged. The se
 everything except healing and stopping.
 
 After each signal, a sentence tells the user what happens next. While the stage listens for signals,
-the stage prints this sentence. Before and after that, the command prints it. A signal before the
-stage listens prevents the start of a cluster. A signal after the stage prevents the judgement.
+the stage prints this sentence. At other times, the command prints it. After a signal that comes
+before the stage listens, no cluster is started. After a signal that comes after the stage's end,
+the run is not judged.
 
 If the parent dies, this module kills the stage. The stage's hosts then end all processes that they
 started (`cluster.hosts.agent`).
@@ -81,7 +82,7 @@ def at_once(console: Console) -> Answer:
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Postpone signals. A process that starts meanwhile receives them when it begins to listen."""
+    """Postpone signals; a process that starts meanwhile receives the signals when it listens."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -93,11 +94,12 @@ class Interrupts:
     """Two events: the first signal sets one, and the second signal sets the other.
 
     Args:
-        event: Makes an event for the run's real or virtual time. A signal handler may set it.
+        event: Makes an event for the run's real or virtual time. A signal handler may set the
+            event.
 
     Attributes:
-        finish: Set by the first signal: start no new work, and end in order.
-        abandon: Set by the second signal: only heal and stop.
+        finish: The event that the first signal sets. It means: start no new work, and end in order.
+        abandon: The event that the second signal sets. It means: only heal and stop.
     """
 
     def __init__(self, event: Callable[[], Event] = SignalledEvent) -> None:
@@ -130,7 +132,7 @@ class Interrupts:
         threading.Thread(target=heed, name="interrupts", daemon=True).start()
 
     def settle(self) -> int:
-        """Ignore further signals; wait until earlier ones are reported, and return their number."""
+        """Ignore further signals; wait until earlier signals are reported; return their number."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         heard = self.finish.is_set() + self.abandon.is_set()
@@ -153,7 +155,7 @@ class Cut(KeyboardInterrupt):
 
 
 class _State(Enum):
-    """The states of a run's command, which decide how it answers a signal."""
+    """The states of a run's command. The state decides how the command responds to a signal."""
 
     BEGINNING = auto()
     STAGE = auto()
@@ -162,7 +164,7 @@ class _State(Enum):
 
 
 class Answers:
-    """Answers each signal to a run's command, from the creation of the run's folder to the end.
+    """Responds to each signal to a run's command, from the creation of the run's folder on.
 
     Attributes:
         early: Whether a signal came before the stage listened. Then no cluster is started.
@@ -171,8 +173,8 @@ class Answers:
     Args:
         run: The run, as the user would name it in a command.
         say: Prints a sentence.
-        stage_is_heard: Whether the stage's own answers reach the user. If False, this object prints
-            the answers for the stage.
+        stage_is_heard: Whether the user sees the sentences that the stage prints. If False, this
+            object prints these sentences for the stage.
     """
 
     def __init__(self, run: str, say: Answer, *, stage_is_heard: bool = True) -> None:
@@ -189,14 +191,14 @@ class Answers:
         self._insisting: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Install the signal handlers. An ignored signal, as SIGHUP under nohup, stays ignored."""
+        """Install the signal handlers; an ignored signal (SIGHUP under nohup) stays ignored."""
         taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in taken}
         self._told_before, sys.unraisablehook = sys.unraisablehook, self._unraisable
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Restore the signal handlers; or ignore signals, if a signal ended the block."""
+        """Restore the signal handlers; if a signal ended the block, ignore signals instead."""
         self._over.set()
         if self._insisting is not None:  # Its last signal must be handled here.
             self._insisting.join()
@@ -206,18 +208,18 @@ class Answers:
             signal.signal(number, signal.SIG_IGN if interrupted else handler)
 
     def begins(self, stage: "subprocess.Popen[bytes]") -> None:
-        """Pass signals on to a stage, too. The stage receives them when it listens."""
+        """Pass signals on to a stage, too. The stage receives the signals when it listens."""
         self._stage = stage
 
     def hand_on(self) -> None:
-        """Let the stage print the answers from now on, because it listens for signals."""
+        """From now on, let the stage respond to signals, because the stage listens for signals."""
         self._state = _State.STAGE
 
     def stage_ended(self, heard: int) -> None:
-        """Print the answers from now on, because the stage has ended.
+        """From now on, respond to signals here, because the stage has ended.
 
         Args:
-            heard: The number of signals that the stage has answered.
+            heard: The number of signals that the stage has handled.
         """
         missed = min(self._handed, 2) > heard
         self._stage, self._state, self._came = None, _State.HOSTS, 0
@@ -276,7 +278,7 @@ class Answers:
         return made
 
     def _unraisable(self, what: "sys.UnraisableHookArgs") -> None:
-        """Report an exception that cannot be caught. A `Cut` is ignored, as it is raised again."""
+        """Report an exception that cannot be caught. Ignore a `Cut`: it is raised again."""
         if not issubclass(what.exc_type, Cut):
             self._told_before(what)
 

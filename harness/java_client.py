@@ -1,8 +1,8 @@
 """Fetch, compile and check Kafka's Java client for a run's workers.
 
 Each worker talks to a Java program of Logquake (`workloads/clients/java/*.java`). That program is
-compiled once for each version of the client. The compiler is `javac`. If the installed Java has no
-`javac`, it is Eclipse's compiler.
+compiled once for each version of the client. The compiler is `javac`, or Eclipse's compiler if the
+installed Java has no `javac`.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ _MAIN, _OF_SHARES = "Bridge", "Sharing.java"
 _COMPILE_S = 300.0
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
 _NOWHERE = "127.0.0.1:1"
-"""An address without a server. Clients that are only created and then closed use it."""
+"""An address without a server. Clients that are only created and then closed use this address."""
 
 
 def with_client_version(plan: Plan) -> Plan:
@@ -71,14 +71,14 @@ def with_client_version(plan: Plan) -> Plan:
 
 
 def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
-    """Return the command that starts a worker's Java client; fetch and compile what it needs.
+    """Return the command that starts a worker's Java client; fetch and compile missing parts.
 
     Args:
         plan: The run's plan.
         say: Prints what is fetched and compiled.
 
     Returns:
-        The command, or an empty tuple if the plan's clients are librdkafka's.
+        The command, or an empty tuple if the plan's clients use librdkafka.
 
     Raises:
         UserError: There is no such version, no Java or no compiler, or a download failed.
@@ -150,14 +150,14 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
 
 
 def _sources(version: str) -> list[Path]:
-    """Return the sources of Logquake's Java program that compile with this client version."""
+    """Return those sources of Logquake's Java program that this client version can compile with."""
     numbers = tuple(map(int, version.split(".")))
     found = sorted(Path(program.__file__).parent.glob("*.java"))
     return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]
 
 
 def _compiled(java: str, version: str, jars: Sequence[Path], say: Say) -> Path:
-    """Return the folder with the compiled Java program; compile it if its sources are new."""
+    """Return the folder with the compiled Java program; compile new sources first."""
     sources = _sources(version)
     digest = hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:16]
     folder = cache_folder() / "clients" / f"java-{version}-{digest}"
@@ -198,7 +198,7 @@ def _compile(
 
 
 def _compiler(java: str, say: Say) -> list[str]:
-    """Return the command of the compiler: the installed Java's own, or Eclipse's."""
+    """Return the command of a compiler: the compiler of the installed Java, or Eclipse's."""
     modules = subprocess.run(  # noqa: S603 - a Java
         [java, "--list-modules"], capture_output=True, text=True, check=False
     )

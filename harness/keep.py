@@ -55,7 +55,8 @@ class Machine(BaseModel):
         pid, start_ticks: The agent process, which is in the machine's namespaces.
         folder: The node's files.
         address: The broker's address, `host:port`; an empty string if the machine has no broker.
-        container: The container's name for `docker exec`; an empty string if it is no container.
+        container: The container's name for `docker exec`; an empty string if the machine is no
+            container.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -229,7 +230,8 @@ def end_kept(paths: RunPaths) -> list[str]:
         One sentence for each thing that was done; empty if there was nothing to end.
 
     Raises:
-        StoreError: The run itself is still in progress, or not everything could be ended.
+        StoreError: The run itself is still in progress, or a part of the cluster could not be
+            ended.
     """
     if is_alive(paths):
         raise StoreError(f"{paths.run_id} is still running: stop it with Ctrl-C")

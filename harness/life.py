@@ -39,7 +39,7 @@ from results.record.topics import CreatedTopic
 from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
-"""How long clients run after the recovery, because there must be traffic after the faults."""
+"""How long clients run after the recovery. There must be traffic after the faults."""
 EDGES_S = 5.0
 """How many seconds clients run beyond the recovery's budget. Failed sends count as evidence only
 after this budget."""

@@ -1,8 +1,8 @@
-"""Find the sources of the shipped documentation, and build its site.
+"""Find the sources of the shipped documentation, and build the site.
 
-A wheel has the sources in `harness/shipped/`, where `setup.py` copies them. A checkout has them at
-its root. MkDocs builds the site, and its plugin `harness.documentation` writes the reference pages
-from the code.
+A wheel has the sources in `harness/shipped/`, where `setup.py` copies them. A checkout has the
+sources at its root. MkDocs builds the site, and its plugin `harness.documentation` writes the
+reference pages from the code.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def outside_pages() -> list[str]:
 
 
 def build_site(folder: Path, *, strict: bool = False) -> None:
-    """Build the site into a folder. Existing files in it are replaced.
+    """Build the site into a folder. Existing files in the folder are replaced.
 
     Args:
         folder: The folder for the site.
@@ -71,8 +71,8 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
 def built_site(say: Callable[[str], None]) -> Iterator[Path]:
     """Yield the folder of the built site; build the site at its first use.
 
-    The folder is in the user's cache, and belongs to one state of the sources and of the code.
-    Folders of other states are removed, unless another process uses them.
+    The folder is in the user's cache. Each version of the sources and the code has its own folder.
+    Folders of other versions are removed, unless another process uses them.
 
     Args:
         say: Prints a message when the site is built, which takes some seconds.
@@ -92,7 +92,7 @@ def built_site(say: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _build_whole(home: Path, folder: Path) -> None:
-    """Build in a temporary folder and rename it, so that an interrupted build leaves no folder."""
+    """Build in a temporary folder, then rename it; an interrupted build leaves no folder."""
     for old in home.iterdir():
         if old.is_dir():
             remove_unused(old)

@@ -126,7 +126,7 @@ def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextSt
 
 
 def _milder(option: str, plan: Plan) -> float:
-    """Return the value for an option that may avoid the reason; 0: there is none."""
+    """Return the value of an option that may avoid the reason; 0 means that there is none."""
     if option == "--rate":
         return plan.rate / 2
     longer = min(max(_LONGER_S, round(2 * plan.time_limit_s)), MAX_TIME_LIMIT_S)
@@ -156,7 +156,7 @@ def _rerun(run: str, plan: Plan, does: str) -> NextStep:
 
 
 def _reached(plan: Plan) -> str:
-    """Return the options that repeat the keys with which a plan reaches beyond its run."""
+    """Return options that repeat the plan keys which reach beyond the run, such as the hosts."""
     return "".join(f" --{key} {shlex.quote(value)}" for key, value in reaching(plan).items())
 
 

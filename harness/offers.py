@@ -1,4 +1,4 @@
-"""The faults that each kind of hosts can play on this machine, and the reasons for the others."""
+"""Which faults each kind of hosts can play on this machine, and why it cannot play other faults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,8 +25,8 @@ class Offer:
     Attributes:
         hosts: The kind of hosts.
         unusable: Why this kind of hosts cannot be used at all; an empty string if it can be used.
-        why_not: For each ability, why this kind of hosts lacks it; an empty string if the hosts
-            have it.
+        why_not: For each ability, why this kind of hosts lacks the ability. An empty string means
+            that the hosts have the ability.
     """
 
     hosts: HostKind
@@ -87,7 +87,7 @@ def _offer(kind: HostKind, form: str) -> Offer:
 
 
 def print_offers(offered: Sequence[Offer], console: Console) -> None:
-    """Print a table of fault families and kinds of hosts, and below it numbered reasons."""
+    """Print a table of fault families by kind of hosts; below the table, print the reasons."""
     reasons: dict[str, int] = {}
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("--nemesis", *(offer.hosts.value for offer in offered)):

@@ -19,8 +19,8 @@ from workloads.clients.settings import check_client_settings
 from workloads.registry import WORKLOADS
 
 DISK_MB = 512
-"""The disk size of each node if a fault fills disks. An hour at the default rate fits on such a
-disk, and a fault fills it soon."""
+"""The disk size of each node if a fault fills disks. Such a disk is large enough for an hour at the
+default rate, and a fault still fills it soon."""
 
 _CLIENTS = (
     ", or write the setting into ~/.config/logquake/clients.toml and name its table with --clients"
@@ -202,7 +202,7 @@ def completed_plan(
 
 
 def refuse_what_does_not_tune(plan: Plan) -> None:
-    """Raise an error for unsafe settings in a plan, because a stranger may have written it.
+    """Raise an error for unsafe settings in a plan, because a stranger may have written the plan.
 
     Raises:
         PlanError: One sentence with the key.
@@ -235,8 +235,8 @@ def refuse_impossible(
     Raises:
         PlanError: librdkafka refuses a client setting, or another key of the plan determines that
             setting.
-        UserError: These hosts cannot inject a fault, the cluster is too small for a fault, or the
-            hosts support no separate disks or no image.
+        UserError: The cluster is too small for a fault, or the hosts do not support a fault,
+            separate disks or an image.
     """
     if plan.workload not in {*WORKLOADS, "script"}:
         raise PlanError(
@@ -266,7 +266,7 @@ def refuse_impossible(
 def refuse_a_run_without_faults(
     plan: Plan, *, abilities: Collection[Ability], dropped: Sequence[str]
 ) -> None:
-    """Raise an error for a plan if none of its faults can be played: its run would prove nothing.
+    """Raise an error for a plan if none of its faults can be played; the run would prove nothing.
 
     Args:
         plan: The plan that the user asks for.
@@ -287,8 +287,8 @@ def refuse_a_run_without_faults(
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     """Return a sentence for each fault family in the plan that needs a larger cluster.
 
-    Without this error, the run would have fewer faults than the user wants, or none, and could be
-    valid.
+    Without this error, the run would have fewer faults than the user wants, or no faults. Such a
+    run could still be valid.
     """
     if plan.faults is not None or plan.scenario is not None:
         return []
@@ -323,7 +323,7 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
 
     Args:
         plan: The run's plan.
-        image_has: The Kafka version in the image; empty if it has none.
+        image_has: The Kafka version in the image; an empty string if the image has no Kafka.
 
     Raises:
         UserError: The versions differ.
@@ -338,7 +338,7 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
 
 
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
-    """Return the plan to store: with the chosen hosts, and with the faults that they can play.
+    """Return the plan to store, with the chosen hosts and the faults that these hosts can play.
 
     So a rerun of the stored plan on this machine gets the same schedule. The value `all` becomes
     the families that work here. If a fault fills disks, nodes get disks of their own.

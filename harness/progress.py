@@ -46,7 +46,7 @@ class Snapshot:
 
 
 def redraws(console: Console) -> bool:
-    """Tell whether a console can draw over what it has drawn; with TERM=dumb it cannot."""
+    """Return whether a console can overwrite its output; a console with TERM=dumb cannot."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
@@ -55,7 +55,8 @@ class Progress:
 
     Args:
         console: The console that shows the progress.
-        look: Returns the current values. The display's thread calls it a few times a second.
+        look: Returns the current values. The display's thread calls this function a few times a
+            second.
         draws: Whether to show the panel or the regular lines. If False, only messages are printed.
     """
 

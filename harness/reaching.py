@@ -1,11 +1,11 @@
 """Reject parts of a plan that reach beyond its run: ssh hosts, images, passwords, programs.
 
-A stranger may have written the plan. Its faults would hit the user's machines, its image and jars
-would run with the user's rights, and the image's brokers would see the user's password. So if the
-plan is not the user's own, each such key is accepted only if the user repeats it on the command
+A stranger may have written the plan. The plan's faults would hit the user's machines, its image and
+jars would run with the user's rights, and the image's brokers would see the user's password. So if
+the plan is not the user's own, each such key is accepted only if the user repeats it on the command
 line. Some files name the address of a cluster, or the commands that start brokers. Such a file is
-accepted only if the command line names it, even if the plan is the user's own, because plans are
-copied, stored and played again.
+accepted only if the command line names it. This rule is also for the user's own plans, because
+plans are copied, stored and played again.
 """
 
 import shlex
@@ -44,7 +44,7 @@ def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> No
 def refuse_unsaid_system(
     plan_file: Path, values: Mapping[str, object], said: Mapping[str, object]
 ) -> None:
-    """Raise an error if a plan file must not name its system, before the system's files are read.
+    """Reject a plan file that must not name its system, before the system's files are read.
 
     Args:
         plan_file: The plan file, as the user named it.
@@ -52,7 +52,7 @@ def refuse_unsaid_system(
         said: See `refuse_unsaid`.
 
     Raises:
-        PlanError: Others can write the plan file, or no plan file may name this system.
+        PlanError: Other users can write the plan file, or a plan file must not name this system.
     """
     named = _named(values.get("system"))
     if said.get("system") is not None or named is None:
@@ -64,7 +64,7 @@ def refuse_unsaid_system(
 
 
 def from_a_file(named: SystemName, where: str) -> str | None:
-    """Return why no plan file may name this system, in one sentence; None if this is allowed.
+    """Return why a plan file must not name this system, in one sentence; None if it may.
 
     Args:
         named: The system.
@@ -125,7 +125,7 @@ def reaching(plan: Plan) -> dict[str, str]:
 
 
 def _named(system: object) -> SystemName | None:
-    """Return the parsed name of a plan's system; None if there is none, or if it is not valid."""
+    """Return the parsed name of a plan's system; None if the name is missing or invalid."""
     try:
         return system_named(system) if isinstance(system, str) else None
     except ValueError:

@@ -32,7 +32,7 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
 
 
 def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:
-    """Judge runs in one pass, in their order; store the verdicts if no other judge is named.
+    """Judge runs in one pass, in the given order; store the verdicts if no other judge is named.
 
     Raises:
         KeyboardInterrupt: A signal came; no run was judged.

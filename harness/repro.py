@@ -41,7 +41,7 @@ class Repeat:
         differs: Each difference from the wanted result, in a sentence; an empty list if there is
             none.
         took_s: The time from the start of the run to its verdict.
-        interrupted: Whether Ctrl-C ended the rerun. Then it does not count.
+        interrupted: Whether Ctrl-C ended the rerun. Such a rerun does not count.
         started: Whether the run's brokers ever became ready.
         blind: The names of checks that could not be applied to the run.
     """
@@ -83,7 +83,7 @@ class SameAsBefore:
     kinds: frozenset[str]
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Compare the verdict and its anomalies with the stored ones."""
+        """Compare the verdict and the anomalies with the stored verdict and anomalies."""
         now = kinds_of(verdict)
         found = [f"{verdict.valid}, not {self.verdict}"] if verdict.valid != self.verdict else []
         found += [f"no {kind}" for kind in sorted(self.kinds - now)]
@@ -111,7 +111,7 @@ class SameFailure:
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
         """Return why the rerun does not show the anomaly, in sentences.
 
-        The result is empty if the rerun shows it.
+        The result is empty if the rerun shows the anomaly.
         """
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
@@ -210,7 +210,7 @@ class Tally:
         """Return the table of the reruns so far.
 
         Args:
-            playing_s: How long the current rerun has been running; None if none is running.
+            playing_s: How long the current rerun has been running; None if no rerun is in progress.
         """
         title = f"on {self.system}" if self.system else None
         table = Table(

@@ -1,11 +1,12 @@
 """Keep the temporary files of a run's judgement in the run's own folder.
 
 Spark writes megabytes of temporary files, and removes them when it ends. If the harness is killed
-while it judges, such files would stay in /tmp, without a hint to their run. In the run's folder,
-`logquake heal` finds them.
+while it judges, such files would stay in /tmp, and nothing would show to which run they belong. In
+the run's folder, `logquake heal` finds these files.
 
 An environment variable marks the processes of a judgement. These processes may start while the run
-is in progress. Their mark differs from that of the run's processes, so the run does not end them.
+is in progress. This mark differs from the mark of the run's own processes. So the run does not end
+the processes of a judgement.
 """
 
 import os
@@ -59,7 +60,7 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
 
 
 def can_hold(paths: RunPaths) -> bool:
-    """Return whether a run's folder can hold temporary files: Java's options allow no blanks."""
+    """Return whether a run's folder can hold temporary files: Java accepts no path with blanks."""
     folder = str(paths.scratch.absolute())
     return shlex.quote(folder) == folder
 

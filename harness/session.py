@@ -28,7 +28,8 @@ class Session:
         store: The folder of runs.
         console: The terminal.
         keep: Whether a cluster goes on after the verdict, on copies of the files.
-        answer: Prints the sentence after a signal; None: the console and the stage print it.
+        answer: Prints the sentence after a signal. None means that the console and the stage print
+            it.
         began_s: The start time of the command, in seconds of `stopwatch_s`; None if the command
             plays other runs, too.
     """

@@ -5,9 +5,9 @@ namespaces. So this process, the clients and the observer are on the brokers' ne
 reads the plan from the run's folder.
 
 The stage writes to RESULT_FD. An empty line means that the stage now handles signals. The last line
-is a JSON object: how the run ended, how many signals were answered (`heard`), and whether the
+is a JSON object: how the run ended, how many signals were handled (`heard`), and whether the
 milestones record the end (`noted`). If the stage failed before it had a clock, the milestones
-cannot record the end, and the parent process records it. However the stage ends, faults are healed
+cannot record the end, so the parent process records it. However the stage ends, faults are healed
 and hosts are taken down.
 """
 
@@ -39,7 +39,7 @@ from workloads.fleet import FleetError
 
 
 def main() -> None:
-    """Play a run; the arguments are its folder, the result's descriptor, and the start time."""
+    """Play a run; arguments: the run's folder, the result's file descriptor, and the start time."""
     paths = RunPaths(Path(sys.argv[1]))
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])

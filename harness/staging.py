@@ -1,8 +1,9 @@
 """Prepare and play a run, without judging it.
 
-Work that needs the outside (Maven Central, the choice of hosts) happens in this process. Work that
-needs the brokers' network happens in `harness.stage`, a child process that dies with this one. This
-module imports neither checkers nor plots, because a suite plays each run in a process of its own.
+Work outside of the brokers' network (Maven Central, the choice of hosts) happens in this process.
+Work that needs the brokers' network happens in `harness.stage`, a child process that dies with this
+process. A suite plays each run in a new process. So this module must be fast to import, and does
+without checkers and plots.
 """
 
 import json
@@ -66,7 +67,7 @@ class Played:
         paths: The run's folder.
         result: How the run ended.
         clock: The run's clock.
-        answers: Answers signals while the run is locked.
+        answers: Responds to signals while the run is locked.
     """
 
     plan: Plan
@@ -93,7 +94,7 @@ class Prepared:
 
 
 def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
-    """Choose a run's hosts, reject what they cannot do, and fetch the run's Kafka version.
+    """Choose a run's hosts, reject faults that they cannot play, and fetch the Kafka version.
 
     Args:
         plan: The plan that the user asks for.
@@ -210,8 +211,9 @@ class Staging:
         plan: The plan that the user asks for; `hosts` may still be `auto`.
         store: The folder of runs.
         console: The terminal.
-        keep: Whether a cluster goes on after the run, which not all hosts allow.
-        answer: Prints the sentence after a signal; None: the console and the stage print it.
+        keep: Whether a cluster goes on after the run. Only some hosts allow this.
+        answer: Prints the sentence after a signal. None means that the console and the stage print
+            it.
     """
 
     plan: Plan
@@ -227,12 +229,12 @@ class Staging:
         begun: Callable[[RunPaths], None] | None = None,
         beside: Callable[[RunPaths], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> Iterator[Played]:
-        """Play the run, without judging it; it stays locked until the end of the `with` block.
+        """Play the run, without judging it; the run stays locked until the `with` block ends.
 
         Args:
             begun: Receives the run's folder before any process of the run starts.
-            beside: Returns a context manager for the run's folder. It is entered once the folder
-                has the plan, and left at the end of the `with` block.
+            beside: Returns a context manager for the run's folder. The context is entered once the
+                folder has the plan, and left at the end of the `with` block.
 
         Raises:
             UserError, PlanError, StoreError: An error that the user can fix; there is no run.

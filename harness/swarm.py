@@ -1,4 +1,4 @@
-"""Swarm testing: choose settings at random, from the seed, if the user has not set them.
+"""Swarm testing: from the seed, choose random values for settings that the user has not set.
 
 All runs with the same settings exercise the same mechanisms. So each row of the table
 (`harness/swarm_table.py`) keeps its default in about half of the runs, and otherwise takes one of
@@ -46,7 +46,7 @@ class Said:
         return any(isinstance(each, Mapping) and name in each for each in tables)
 
     def get(self, key: str) -> object:
-        """Return the value of a key; None if it is not set."""
+        """Return the value of a key; None if the key is not set."""
         table, name = split(key)
         values = self.values.get(table) if table else self.values
         return values.get(name) if isinstance(values, Mapping) else None
@@ -72,7 +72,7 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
     """Return a plan's values with random settings from its seed, if the plan asks for a swarm.
 
     Args:
-        said: The plan without defaults, with its seed. Its keys keep their values.
+        said: The plan without defaults, with its seed. The keys in this plan keep their values.
 
     Raises:
         PlanError: The plan is not valid, or its run has no settings to choose.
@@ -97,7 +97,7 @@ def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
 
     A setting stays if the other system has the setting's row, and at least one of the row's chosen
     values fits that system. Conditions on the workload are not checked again. The stored plan may
-    break them, because later rows have changed the workload since.
+    break these conditions, because later rows have changed the workload.
 
     Args:
         plan: The stored plan, with the swarm's choices.

@@ -1,6 +1,8 @@
-"""The swarm's table for broker settings. Topics have no settings of their own, so these apply.
+"""The swarm's table for broker settings.
 
-`harness/swarm_table.py` has the other settings, and the reasons why some are left out.
+Topics have no settings of their own, so the broker settings apply to all topics.
+
+`harness/swarm_table.py` has the other settings, and the reasons why some settings are left out.
 """
 
 from cluster.sessions import SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT

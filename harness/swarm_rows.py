@@ -28,7 +28,7 @@ class Value:
     Attributes:
         settings: The value for each key of a plan: `broker.num.io.threads`, `rate`.
         why: The mechanism that the value exercises.
-        fits: Whether the value fits a run for which its row fits.
+        fits: Whether the value fits a run that the row fits.
     """
 
     settings: Mapping[str, object]
@@ -89,17 +89,17 @@ def ours(plan: Plan) -> bool:
 
 
 def every(*all_of: Fits) -> Fits:
-    """Return a condition that holds if all given conditions hold."""
+    """Return the condition that all given conditions are true."""
     return lambda plan: all(each(plan) for each in all_of)
 
 
 def since(*numbers: int) -> Fits:
-    """Return a condition that holds from a Kafka version on."""
+    """Return the condition that the Kafka version is not older than the given version."""
     return lambda plan: plan.version_numbers >= numbers
 
 
 def doing(*workloads: str) -> Fits:
-    """Return a condition that holds for some workloads."""
+    """Return the condition that the plan's workload is one of the given workloads."""
     return lambda plan: plan.workload in workloads
 
 
@@ -149,7 +149,7 @@ def paced(plan: Plan) -> bool:
 
 
 def trickles(plan: Plan) -> bool:
-    """Return whether messages are so few and small that a run has few small segments."""
+    """Return whether messages are few and small, so that even small segments fill slowly."""
     small = plan.payload_bytes <= _FEW_BYTES and not plan.contents.sizes
     return paced(plan) and small and plan.rate * plan.sends_per_op <= _FEW_MESSAGES
 
@@ -172,7 +172,7 @@ def javas(plan: Plan) -> bool:
 def leaders_stay(plan: Plan) -> bool:
     """Return whether no fault moves leaders on purpose.
 
-    Such a fault expects that the leaders stay where it moved them.
+    A fault that moves leaders expects that the leaders then stay in place.
     """
     written = [each.kind for each in plan.faults or ()]
     ordered = {"preferred-election", "reassignment"}.isdisjoint(written)

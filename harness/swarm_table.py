@@ -6,10 +6,10 @@ Messages, `linger.ms`, compression, batches and requests in flight are not in th
 
 Some settings are left out on purpose:
 
-- `unclean.leader.election.enable`, acks and `min.insync.replicas`, with which a cluster promises
-  less.
+- `unclean.leader.election.enable`, acks and `min.insync.replicas`. With other values, the cluster
+  would promise less.
 - Retention. If retention deletes the records that a reader needs next, the reader ends with an
-  error. Then most of a run would read nothing.
+  error. Then no records would be read for the rest of the run.
 - Settings that the brokers under test may not know yet.
 """
 
@@ -51,7 +51,7 @@ def _speaks_consumer(plan: Plan) -> bool:
 def _may_go_on(plan: Plan) -> bool:
     """Return whether clients may continue after timeouts.
 
-    If a watcher runs, only Java clients may.
+    If a watcher runs, only Java clients may continue.
     """
     return plan.wants_java or not plan.stop_on_violation
 

@@ -30,7 +30,7 @@ class Timer:
     _clock: RunClock | None = None
 
     def starts(self, clock: RunClock) -> None:
-        """Use the start of a run's clock as time zero. The clock must be this machine's."""
+        """Use the start of a run's clock as time zero. It must be a clock of this machine."""
         self._clock = clock
         if self.began_s is not None:
             began_ns = round(self.began_s * NS_PER_S) - clock.start_ns

@@ -41,7 +41,8 @@ from results.record.topics import CreatedTopic
 
 INTERVAL_S = 2.5
 AGAIN_S = 1.0
-"""The pause after a look (a check round) that found a violation. The next look must confirm it."""
+"""The pause after a look (a check round) that found a violation. The next look must confirm
+the violation."""
 MOST_OF_A_CORE = 0.09
 READ_BYTES = 8 << 20
 """The most bytes that one look (a check round) reads of a stream or a log."""
@@ -92,8 +93,8 @@ class Watcher:
     def look(self, now_ns: Callable[[], int]) -> Violation | None:
         """Read the new data, and check it.
 
-        The streams are read first: a message that they report as acknowledged was in a log before
-        that.
+        The streams are read first: a message that the streams report as acknowledged was in a log
+        before that.
 
         Args:
             now_ns: Returns the nanoseconds since the start of the run.
@@ -142,7 +143,10 @@ class Watcher:
 
 
 def main() -> None:
-    """Watch a run. The first argument is its folder, the second is the time zero of its clock."""
+    """Watch a run.
+
+    The first argument is the run's folder, the second is the time zero of the run's clock.
+    """
     paths, clock = RunPaths(Path(sys.argv[1])), RunClock(start_ns=int(sys.argv[2]))
     die_with_parent()
     os.nice(NICE)

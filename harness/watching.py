@@ -134,7 +134,7 @@ class Watching:
             _copy(arena.hosts.disk(node), ["logs/*"], folder / node, most=MOST_OF_A_LOG)
 
     def stop(self) -> None:
-        """End the watcher; record it if it has ended by itself. Idempotent."""
+        """End the watcher, or record that it has ended by itself. Idempotent."""
         process = self._process
         if process is None:
             return

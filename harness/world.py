@@ -48,13 +48,13 @@ class Clients(Protocol):
         """Return the counts of the clients' ops so far."""
 
     def died(self) -> list[str]:
-        """Return a sentence for each worker that ended although it was not told to."""
+        """Return a sentence for each worker that ended by itself, without a command."""
 
     def crashes(self) -> list[Crash]:
         """Return the worker processes that have crashed."""
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, wait for those in flight; return a sentence for each failure.
+        """Start no new ops, wait for ops in flight; return a sentence for each failure.
 
         The call is idempotent.
         """
@@ -105,7 +105,7 @@ class World(Protocol):
         """Return an event that the run can wait for, and that a signal handler may set."""
 
     def play(self, life: Callable[[], None], *, story_s: float = 0.0) -> None:
-        """Play a run in this world; its errors are raised.
+        """Play a run in this world; raise the errors of the run.
 
         Args:
             life: The function that plays the run; called once.

@@ -5,8 +5,8 @@
     verdict = run({"system": "reference", "hosts": "simulated", "seed": 7}, store="runs")
     print(verdict.valid, verdict.run_id)
 
-`docs/api.md` describes it, with an example. In this project, only `logquake_pytest` imports this
-package. The package itself imports `harness`.
+`docs/api.md` describes this package, with an example. In this project, only `logquake_pytest`
+imports this package. The package itself imports `harness`.
 """
 
 from checkers.errors import EngineError

@@ -55,17 +55,19 @@ def run(
             the reference cluster None always means local. Spark sets `JAVA_HOME` in this process.
         spark_master: A Spark cluster to use instead of this machine.
         output: The file for the output of `logquake run`. With None, nothing is printed, and the
-            output of the run itself is kept in its `stage.log`.
+            output of the run itself is kept in `stage.log` in the run's folder.
 
     Returns:
-        The verdict, of any kind. An unknown verdict has its reason in `unknown_because`.
+        The verdict: valid, invalid or unknown. An unknown verdict has its reason in
+        `unknown_because`.
 
     Raises:
         PlanError: The plan cannot be run.
         UserError: The machine, or the system, does not support the plan.
         StoreError: The store cannot be written.
         EngineError: Spark cannot be reached.
-        InternalError: A bug of Logquake ended the run. The existing part of its record was judged.
+        InternalError: A bug of Logquake ended the run. The existing part of the run's record was
+            judged.
         KeyboardInterrupt: Ctrl-C ended the run early. The message names the command that does the
             remaining work. If it names no command, the run has its verdict and its page.
         RuntimeError: The function was not called in the main thread, where Python handles signals.

@@ -1,8 +1,8 @@
 """Choose a fault's targets at higher levels: nodes that earlier faults of the run have affected.
 
 A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
-node that has just been elected has announced itself to few others. A node that already has a fault
-is out of service anyway, so a second fault on it leaves the majority healthy.
+node that has just been elected has announced itself to few other nodes. A node that already has a
+fault is out of service anyway, so a second fault on that node leaves the majority healthy.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ class Strikes(StrEnum):
 
 
 class Past(Protocol):
-    """The interface for the state of another fault, which `nemesis.life.Life` implements."""
+    """The interface for the state of another fault; `nemesis.life.Life` implements it."""
 
     @property
     def takes(self) -> bool:
@@ -48,7 +48,7 @@ class Past(Protocol):
 
     @property
     def hit(self) -> Collection[str]:
-        """Return the fault's targets. Empty until they are chosen."""
+        """Return the fault's targets. The result is empty until the targets are chosen."""
 
     @property
     def of_one(self) -> bool:
@@ -56,7 +56,7 @@ class Past(Protocol):
 
     @property
     def led(self) -> Collection[TopicPartition]:
-        """Return partitions that the targets led when the fault began, and others can lead."""
+        """Return partitions that the targets led when the fault began, if other nodes can lead."""
 
 
 def struck_by(
@@ -67,12 +67,12 @@ def struck_by(
     *,
     now_s: float,
 ) -> Sequence[str]:
-    """Return the nodes that a fault would hit in an aftermath, sorted. May be empty.
+    """Return the nodes that a fault would hit in an aftermath, sorted. The result may be empty.
 
     Args:
         strikes: The group of nodes to hit.
         faults: All other faults of the run.
-        view: The cluster's metadata. None if no node answers.
+        view: The cluster's metadata. None if no node responds.
         among: The nodes that the fault can hit.
         now_s: The time in seconds by `stopwatch_s`.
     """

@@ -1,6 +1,6 @@
-"""The fault `answers-cut`: requests of clients reach the targets, but no answer comes back.
+"""The fault `answers-cut`: requests of clients reach the targets, but no response comes back.
 
-A broker that receives a produce request appends its records, but the client never gets the
+A broker that receives a produce request appends the records, but the client never gets the
 response. The client sends the records again, to this broker or to another leader. Idempotence and
 transactions exist for this case. With `client-cut`, in contrast, no record is written. The brokers
 can reach each other all the time.
@@ -19,7 +19,7 @@ from nemesis.protocol import Aim, Site
 
 
 def answers_cut(aim: Aim, site: Site) -> Cut:
-    """Make the fault: cut the links from each target to the clients, but not the way back."""
+    """Make the fault: cut links from targets to clients, but not the opposite direction."""
     return Cut(aim, site, grudge_of([(node, CLIENTS) for node in aim.targets]))
 
 

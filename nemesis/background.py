@@ -2,9 +2,9 @@
 
 A task notes its last `FAILURES` error and may continue, because a later attempt may succeed. If no
 effect can be measured, the fault's `confirm` raises the noted error. Any other error is a bug of
-Logquake, and ends the task. The bug is raised when the fault or its heal is confirmed, and it fails
-the run. If all faults of the run are being healed, the sweep reports it. In a plain thread the
-error would stay unnoticed.
+Logquake, and ends the task. Logquake raises this error when it confirms the fault or the heal, and
+the run fails. If the sweep at the end of the run confirms the heal, the sweep reports the error. In
+a plain thread the error would stay unnoticed.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Background:
         Args:
             failed: The error.
             what: The failed action, such as `n1 could not be started again`. The message begins
-                with it.
+                with this text.
         """
         self._failed = ClusterError(f"{what}: {failed}") if what else failed
 

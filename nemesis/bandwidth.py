@@ -1,8 +1,9 @@
 """The fault `bandwidth`: the links between the targets and the other nodes have little bandwidth.
 
 Each link has 256 to 1024 kilobits a second in each direction. Packets that would wait longer than
-0.3 s are lost. To confirm the fault, Logquake sends more datagrams than fit. The fault is confirmed
-if they arrive at this rate or slower, and arrived faster before.
+0.3 s are lost. To confirm the fault, Logquake sends more datagrams than the link can carry. The
+fault is confirmed if the datagrams now arrive at this rate or slower, and if they arrived faster
+before the fault.
 """
 
 from cluster.protocol import Quality

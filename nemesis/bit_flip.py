@@ -1,16 +1,16 @@
-"""The fault `bit-flip`: one bit of one batch in a segment of a replica is flipped.
+"""The fault `bit-flip`: one bit of a record batch on a broker's disk is flipped.
 
 The fault stops the broker, flips the bit, and starts the broker again. So the damage exists while
 the broker runs. The effect depends on how the broker was stopped, which is chosen at random:
 
-- Killed: the broker recovers its logs at its start. It reads the segment with the recovery point
-  and all later segments. It finds that the batch does not match its CRC, truncates the log at this
-  batch, and fetches the rest from the leader again. It does not read older segments.
-- Stopped in order (`latent`): the broker checks nothing at its start. The bit stays until a reader
-  reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and followers check
-      it, too. If the replica is the leader now, followers would stop at that batch, and would not
-  copy wrong data. Some brokers read all of their logs at each start, and would refuse to start. The
-  fault always kills such brokers.
+- After a kill, the broker recovers its logs at its start. It reads the segment with the recovery
+  point and all later segments. It finds that the batch does not match its CRC, truncates the log at
+  this batch, and fetches the rest from the leader again. It does not read older segments.
+- After a stop in order (`latent`), the broker checks nothing at its start. The bit stays until a
+  reader reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and
+  followers check the CRC, too. If the damaged replica is the leader, its followers stop at that
+  batch, and copy no wrong data. Some brokers read all of their logs at each start, and would refuse
+  to start. The fault always kills such brokers.
 
 The fault prefers a partition that the broker follows, and a batch that the broker would check. It
 chooses a batch of an older segment only if no other batch exists. The heal flips the bit back where
@@ -262,7 +262,8 @@ SAYS = {
         proven="an independent reader reports that the batch does not match its checksum",
         undone="the bit is flipped back if the batch still exists; a start; all checksums match",
         costs=(
-            "records from the flipped batch on that no other replica has: lost writes (`bit-flip`)"
+            "the flipped batch and later records, if no other replica has them: lost writes "
+            "(`bit-flip`)"
         ),
     ),
 }

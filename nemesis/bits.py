@@ -1,4 +1,4 @@
-"""Flip one bit in a segment file, check it, and flip it back (also after a crash)."""
+"""Flip one bit in a segment file, check the damage, and flip the bit back (also after a crash)."""
 
 from cluster.protocol import Batch, ClusterError, Disk, Logs
 from nemesis.undo import FlipBack

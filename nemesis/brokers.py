@@ -213,7 +213,7 @@ def _is_back(site: Site, node: str) -> bool:
 
 
 def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
-    """Call a function for each node, even if it fails for one of them.
+    """Call a function for each node, even if one of the calls fails.
 
     Raises:
         ClusterError, OSError, SubprocessError: The error of the first node that failed.
@@ -231,7 +231,8 @@ def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
 def is_registered(site: Site, node: str) -> bool:
     """Return whether a broker is registered.
 
-    If the cluster can report it, only a registration since the broker's last start counts.
+    If the cluster can tell old and new registrations apart, only a registration since the broker's
+    last start counts.
     """
     if isinstance(site.cluster, CanTellBack):
         return site.cluster.is_back(node)

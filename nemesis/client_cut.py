@@ -1,4 +1,4 @@
-"""The fault `client-cut`: clients and the targets cannot reach each other, but brokers can.
+"""The fault `client-cut`: clients cannot reach the targets, and vice versa. Other brokers can.
 
 The leader continues to lead, and its followers follow it, but no client reaches it. So the cluster
 has no reason to change anything. The harness and the observers are on the clients' machine, and
@@ -21,7 +21,7 @@ def client_cut(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "client-cut": InWords(
-        does="clients and the targets cannot reach each other; brokers can",
+        does="clients and the targets cannot reach each other; brokers can reach the targets",
         injected="as `isolate`, also on the clients' machine",
         proven="as `isolate`",
         undone="as `isolate`",

@@ -1,4 +1,4 @@
-"""The fault `client-half-open`: clients' connections deliver nothing, and neither end notices this.
+"""The fault `client-half-open`: clients' connections deliver nothing, but look open at both ends.
 
 A client waits for its answer until its request times out, and retries on a new connection. If the
 old connection is still open at the heal, the first request arrives after the retry. See

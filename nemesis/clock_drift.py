@@ -1,4 +1,4 @@
-"""The fault `clock-drift`: a broker's wall clock runs at a wrong rate, at half speed or faster.
+"""The fault `clock-drift`: a broker's wall clock runs too slow (at half speed or more) or too fast.
 
 The clock changes in many small steps a second, so it never jumps by more than some hundredths of a
 second. It is at most a quarter too fast. The reason for this limit is the heal, which sets the

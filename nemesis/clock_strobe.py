@@ -35,7 +35,7 @@ class ClockStrobe(ShiftedClocks):
         self._background.start(self._strobe, "clock-strobe")
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """Confirm that each broker's clock was wrong by the jump once, and right another time."""
+        """Confirm that each broker's clock was right once, and wrong by the jump another time."""
         told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
 
         def jump() -> bool:

@@ -22,7 +22,7 @@ ASK_INTERVAL_S = 0.2
 
 
 class ShiftedClocks:
-    """The base class of clock faults. A subclass makes clocks wrong in one way, and proves it.
+    """The base class of clock faults. Each subclass makes and proves one kind of wrong clock.
 
     Args:
         aim: The fault's id and targets.
@@ -68,7 +68,7 @@ class ShiftedClocks:
         self.started_s = stopwatch_s()
 
     def ahead_s(self, node: str) -> float:
-        """Return the seconds by which a broker's clock is ahead, compared with before the fault."""
+        """Return by how many more seconds a broker's clock is ahead than before the fault."""
         return self._cluster.clock_error_s(node) - self._before_s.get(node, 0.0)
 
     def come_to(
@@ -82,14 +82,14 @@ class ShiftedClocks:
         """Return whether the clocks reach a wanted state within the time limit.
 
         Args:
-            wanted: Asks the brokers, and returns whether the state is reached.
+            wanted: A function that asks the brokers, and returns whether the state is reached.
             patience: The minimum time to wait.
             what: The wanted state as text.
             interval_s: Seconds between two requests.
 
         Raises:
             ClusterError: A broker does not report its time. A busy broker is asked again until the
-                end.
+                time limit.
         """
         limit_s = max(patience.limit_s, PROOF_LIMIT_S)
         refusal: ClusterError | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nemesis.link_effects import QualityEffect
 
 Place = tuple[str, int]
-"""A topic and the number of its partition."""
+"""A topic and a partition number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Led:
         leader_epoch: The leader epoch.
         replicas: The replicas in the order of their assignment. The first is the preferred leader.
         isr: The in-sync replicas.
-        asked: The node whose metadata this is.
+        asked: The node that reported this metadata.
     """
 
     leader: str | None
@@ -32,7 +32,7 @@ class Led:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreferredElectionEffect:
-    """A partition that its first replica leads now. Another replica led it before.
+    """A partition whose leader is now its first replica. Before, another replica was the leader.
 
     Attributes:
         reordered: Whether the fault first had to change the order of the replicas.
@@ -57,7 +57,7 @@ class ReassignmentEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedAgainEffect:
-    """A partition that has its old replicas again, in the old order and all in the ISR."""
+    """A partition that has its old replicas again, in the old order. All are in the ISR."""
 
     took_s: float
     place: Place
@@ -72,7 +72,7 @@ class ControllerFailoverEffect:
         before, epoch_before: The old controller and its epoch.
         after, epoch_after: The new controller and its later epoch.
         gone: The id of the killed process.
-        asked: The node whose metadata this is.
+        asked: The node that reported this metadata.
     """
 
     took_s: float
@@ -137,7 +137,7 @@ class TopicChurnEffect:
 
     Attributes:
         seen: The first topic that another broker knew.
-        by: The broker that knew it.
+        by: The broker that knew this topic.
     """
 
     took_s: float
@@ -147,11 +147,11 @@ class TopicChurnEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsGoneEffect:
-    """The effect of a healed `topic-churn`: every answering broker reports its topics as deleted.
+    """The effect of a healed `topic-churn`: all brokers that answer report the topics as deleted.
 
     Attributes:
-        created, deleted: Numbers of topics that were created, and that were deleted before the
-            heal.
+        created, deleted: The number of topics that the fault created, and the number that it
+            deleted before the heal.
         refused: The number of failed requests. Other faults that are active can make requests fail.
         asked: The brokers that report no such topic.
     """
@@ -200,8 +200,9 @@ class ClockTrueEffect:
     """Clocks that are right again, measured as in `ClockEffect`.
 
     Attributes:
-        ahead_s: Seconds by which each clock is ahead, compared with before the fault.
-        unasked: Nodes whose broker is down because of another fault. They start with the true time.
+        ahead_s: By how many more seconds each clock is ahead than before the fault.
+        unasked: Nodes whose broker is down because of another fault. These brokers will start with
+            the true time.
     """
 
     took_s: float

@@ -2,8 +2,8 @@
 
 Both directions of a connection stall. In practice, one of several network paths, or one queue of a
 network card, can delay a flow like this. If a broker gives up and connects again, its new
-connection may work at once. Later its earlier requests arrive, too. So the requests of one sender
-arrive out of order. `nemesis.stalls` describes a stall.
+connection may work at once. Later the requests on the old connection arrive, too. So the requests
+of one sender arrive out of order. `nemesis.stalls` describes a stall.
 
 The effect depends on the connections that exist at that time. A follower has one to each leader.
 """

@@ -1,8 +1,8 @@
 """Code shared by faults on single TCP connections, which reset or block them.
 
 The fault chooses at random from connections that both ends have established. It excludes
-connections that another fault blocks, and links that another fault cuts or stalls, because nothing
-could be proven on them. New connections must succeed during the whole fault, because the fault does
+connections that another fault blocks, and links that another fault cuts or stalls. There, the fault
+could prove no effect. New connections must succeed during the whole fault, because the fault does
 not cut them.
 """
 
@@ -34,7 +34,7 @@ class Connections:
     Args:
         site: The run's cluster and hosts. The hosts report connections.
         links: The links, each used in both directions.
-        of: Text that says, in messages, whose connections these are.
+        of: The owner of the connections, as text for messages.
 
     Raises:
         ClusterError: The hosts cannot report connections, or there is no link.
@@ -140,7 +140,7 @@ def of_clients(aim: Aim, site: Site) -> Connections:
 
 
 def drawn(among: Iterable[Connection], rng: Random) -> list[Connection]:
-    """Return up to half of the connections, but at least one, chosen at random, in random order."""
+    """Return random connections in random order: at least one, and at most half of them."""
     deck = sorted(among)
     return rng.sample(deck, rng.randint(1, max(1, len(deck) // 2)))
 

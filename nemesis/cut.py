@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Cut:
-    """A cut of some links, confirmed by probes over each of them before, during and after.
+    """A cut of some links, confirmed by probes over each link before, during and after the cut.
 
     Args:
         aim: The fault's id and targets.

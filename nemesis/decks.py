@@ -1,4 +1,4 @@
-"""Choose kinds and targets of a random schedule from shuffled decks, so that each occurs.
+"""Choose kinds and targets of a random schedule from shuffled decks, so that all of them occur.
 
 Only the order is random. A deck is like a deck of cards: it is used up, shuffled, and used again.
 All random choices come from the random sources that the caller passes.
@@ -87,7 +87,7 @@ class Targets:
         """Return the next common role that this kind can hit. Skipped roles wait for a later kind.
 
         With separate controllers, the role `controller` is not a broker. So a fault cannot change
-        its links, disk or clock.
+        the controller's links, disk or clock.
         """
         if KINDS[kind].on_controllers or not self._plan.own_controllers:
             return self._waiting.popleft() if self._waiting else next(self._common)

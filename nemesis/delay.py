@@ -1,8 +1,8 @@
 """The fault `delay`: every packet between the targets and the other nodes is late by 50 to 300 ms.
 
 The delay applies to each direction, so a round trip takes twice as long. This is like brokers on
-two continents. The fault is confirmed if even the fastest round trip takes longer by at least the
-delay of one direction.
+two continents. The fault is confirmed if the fastest round trip takes longer than before. The
+difference must be at least the delay of one direction.
 """
 
 from cluster.protocol import Quality

@@ -14,7 +14,7 @@ class ReplicaCut:
         recovery_point: All records below this offset were on disk. The offset comes from the
             checkpoint or from the flush interval.
         log_end_before, log_end_after: The offset after the last record, before and after the fault.
-        bytes_cut: The number of lost bytes in its segments.
+        bytes_cut: The number of bytes that the replica's segments lost.
     """
 
     topic: str
@@ -78,8 +78,8 @@ class RefetchedEffect:
         processes: The current processes.
         refetched: Partitions whose replica is in the ISR again, according to the leader. The
             replica's log reaches the end of the leader's log.
-        missing: Partitions whose replica is not yet in the ISR. The checkers judge this, not the
-            fault.
+        missing: Partitions whose replica is not yet in the ISR. The fault does not judge them; the
+            checkers do.
         log_ends: For each partition, the end offset of the replica's log, read from its files.
     """
 

@@ -16,7 +16,7 @@ from results.record.clock import stopwatch_s
 
 FULL = "ENOSPC"
 REFILL_S = 1.0
-"""Seconds until a fault fills its disks again."""
+"""Seconds after which the fault fills the disks again."""
 
 
 class DiskFull:
@@ -83,7 +83,7 @@ class DiskFull:
         return self._hit.wait_right(patience)
 
     def _stay_full(self, patience: Patience) -> None:
-        """Wait for the brokers to end. If they free space by deleting files, fill it again."""
+        """Wait for the brokers to end. Refill space that they free by deleting files."""
         until_s = stopwatch_s() + patience.limit_s
         while (left_s := until_s - stopwatch_s()) > 0:
             moment = Patience(limit_s=min(REFILL_S, left_s), stop=patience.stop)

@@ -35,7 +35,7 @@ SLOW_MS = (5, 20, 80)
 """The minimum delay of each packet. Up to four times as much is added at random."""
 LOSS = 0.2
 LOOK_S = 0.005
-"""Seconds between two reads of a log. A vote takes at least as long over the slow links."""
+"""Seconds between two reads of a log. A vote over the slow links takes at least this time."""
 LED_S = 2.5
 """Seconds between two kills of leaders, so that an election over slow links can end."""
 STRUCK_LIMIT_S = 30.0
@@ -48,10 +48,10 @@ LEAST_VOTERS = 3
 
 
 class DisputedElection:
-    """A fault that kills voters just after their vote, and leaders, until the heal.
+    """A fault that kills leaders, and voters just after their vote, until the heal.
 
     Args:
-        aim: The fault's id and targets. The targets must be all voters. Its random source chooses
+        aim: The fault's id and targets. The targets must be all voters. The random source chooses
             the delay of links.
         site: The run's cluster and hosts. The fault kills the voters, slows their links, and reads
             their logs.
@@ -194,7 +194,7 @@ class DisputedElection:
 
 
 class _VotesOf:
-    """Reads the votes that a node granted from its log. Each byte is read once.
+    """Reads a node's log to find the votes that the node granted. Each byte is read once.
 
     Args:
         disk: The node's files.

@@ -45,7 +45,8 @@ class SupersededEffect:
     """A fault that another fault ended: for example, a paused broker was killed.
 
     Attributes:
-        by_fault: The id of the other fault. The row of that fault has its effect on the broker.
+        by_fault: The id of the other fault. The row of the other fault describes the effect on the
+            broker.
     """
 
     by_fault: int

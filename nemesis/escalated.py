@@ -79,7 +79,7 @@ def deal_escalated(
 
 
 def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes | None]]:
-    """Return the families of each lane, and the group of nodes that its faults must hit, if any.
+    """Return the families of each lane, and the group of nodes (if any) that the lane must hit.
 
     Every kind is in the first suitable lane, so that no kind is left out.
     """
@@ -125,7 +125,7 @@ def _side_by_side(taking: Families, count: int) -> list[Families]:
 
 
 def _some(families: Families, wanted: Callable[[Kind], bool]) -> Families:
-    """Return the wanted kinds, without the families that have none."""
+    """Return the wanted kinds of each family that has some."""
     kinds = {
         family: tuple(name for name in names if wanted(KINDS[name]))
         for family, names in families.items()

@@ -1,6 +1,6 @@
 """Rules that decide from two measurements whether a link's quality changed: pure functions.
 
-A share, such as that of lost datagrams, changed if Fisher's exact test (one-sided) gives a
+A share, such as the share of lost datagrams, changed if Fisher's exact test (one-sided) gives a
 probability below `CHANCE`. A time changed if it grew by at least half of the fault's nominal value.
 """
 
@@ -26,7 +26,8 @@ Rule = Callable[[Measured, Measured], bool]
 def later_by(least_ms: float) -> Rule:
     """Return a rule: the fastest round trip takes longer by at least this many milliseconds.
 
-    The rule uses the fastest round trip, because a busy machine slows most of them, but never all.
+    The rule uses the fastest round trip, because a busy machine slows most round trips, but never
+    all.
     """
 
     def is_later(good: Measured, bad: Measured) -> bool:
@@ -78,7 +79,7 @@ def made_silent(
 
     Args:
         links: The links of the cut.
-        before: Whether a probe passed each link before the cut.
+        before: For each link, whether a probe passed before the cut.
         stalled: Links that other faults stall. Their silence proves nothing.
         dropped: The number of packets that the cut dropped on each link.
     """
@@ -91,7 +92,7 @@ def loses_more(good: Measured, bad: Measured) -> bool:
 
 
 def doubles_more(good: Measured, bad: Measured) -> bool:
-    """Return whether the share of datagrams that arrived twice is larger in the second one."""
+    """Return whether the share of duplicate datagrams is larger in the second measurement."""
     return is_larger_share(
         min(good.copies, good.arrived), good.arrived, min(bad.copies, bad.arrived), of=bad.arrived
     )
@@ -141,7 +142,7 @@ def spread_ms(measured: Measured) -> float | None:
 
 
 def rate_of(measured: Measured, size: int) -> float | None:
-    """Return the rate of arrival in kilobits a second, without headers. None if too few arrived."""
+    """Return the kilobits that arrived per second, without headers. None for too few datagrams."""
     if measured.arrived < 2 or measured.lasted_s <= 0:  # noqa: PLR2004 - a rate needs an interval
         return None
     came = measured.arrived + measured.copies - 1

@@ -11,7 +11,7 @@ def is_of(family: str, hosts: str) -> bool:
 
 
 def elsewhere_by(family: str, hosts: str) -> str:
-    """Return the family that has the kinds of `family` on a plan's hosts.
+    """Return the family to which the kinds of `family` belong on a plan's hosts.
 
     Some kinds belong to another family on other hosts. Return "" if `family` itself has kinds on
     these hosts.

@@ -21,8 +21,9 @@ class BrokenDiskEffect:
         how: The failure of requests: `refused`, `torn`, `short`.
         request: The kind of failing requests: `read`, `write`, `fsync`.
         errors: For each node, the error of a test page before and during the fault: `["", "EIO"]`.
-        stored: For each node, the bytes of the test page that were on the disk, and its full size.
-        met: For each node, the number of its broker's requests that failed.
+        stored: For each node, the bytes of the test page that were on the disk, and the full size
+            of the page.
+        met: For each node, the number of failed requests of the broker.
         processes: The broker processes, and their states a few seconds later.
         ended: Nodes whose broker ended by itself.
     """
@@ -63,7 +64,7 @@ class MendedDiskEffect:
         stored: For each node, the bytes of a test page that were on the disk.
         flushed: For each node, the number of files that Logquake flushed before the broker started.
             The kernel reports a lost write once, to the first process that opens the file. So
-            Logquake receives that error, not the broker.
+            Logquake receives that error, and the broker does not.
         how: The failure of requests until the heal.
         met: For each node, the number of the broker's requests that failed during the whole fault.
         processes: The current broker processes.

@@ -33,7 +33,7 @@ class Flapping:
     """A fault that cuts off the targets and reconnects them repeatedly, until the heal.
 
     Args:
-        aim: The fault's id and targets. Its random source chooses the rhythm.
+        aim: The fault's id and targets, and the random source that chooses the rhythm.
         site: The run's cluster and hosts. The network is cut.
     """
 

@@ -48,12 +48,12 @@ def muteness(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[st
 
 
 def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
-    """Cut links so that each node reaches a majority, which differs from node to node.
+    """Cut links so that each node reaches a majority, and no two nodes reach the same majority.
 
-    The nodes form a ring. Each node reaches the same number of neighbours on both sides. Together
-    they are a majority. If the number of nodes is even and a majority needs one more node, the node
-    also reaches the opposite node. With three nodes, only the link between the first and the last
-    node is cut.
+    The nodes form a ring. Each node reaches the same number of neighbours on both sides. The node
+    and these neighbours are a majority. If the number of nodes is even and a majority needs one
+    more node, each node also reaches the opposite node. With three nodes, only the link between the
+    first and the last node is cut.
 
     Args:
         order: The nodes around the ring.
@@ -103,7 +103,7 @@ def links_of(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
 
 
 def kept_reverses(grudge: "nx.DiGraph[str]") -> tuple[Link, ...]:
-    """Return the open links whose opposite direction is cut, sorted. They must keep working."""
+    """Return the open links whose opposite direction is cut, sorted. These must keep working."""
     return tuple(sorted((b, a) for a, b in grudge.edges if not grudge.has_edge(b, a)))
 
 

@@ -1,9 +1,9 @@
 """Code shared by the half-open faults: connections deliver nothing, although both ends keep them.
 
 A NAT, a firewall or a dead switch that has forgotten a connection acts like this. All packets of
-the connection are dropped, also RST and FIN. If one end closes it, the other end does not notice.
-The connection is then half-open (RFC 9293, section 3.5.1), and the other end needs a timeout of its
-own. New connections work.
+the connection are dropped, also RST and FIN. If one end closes the connection, the other end does
+not notice. The connection is then half-open (RFC 9293, section 3.5.1), and the other end needs a
+timeout of its own. New connections work.
 
 Three facts from the kernels prove the fault on one connection. Its packets were dropped. Data was
 sent again, but is not acknowledged. Both ends still have the same established sockets. Meanwhile
@@ -32,9 +32,9 @@ class DeadConnection:
     """A connection that delivers nothing.
 
     Attributes:
-        connection: Its two ends: `n1:40000 > n2:9092`.
+        connection: The two ends: `n1:40000 > n2:9092`.
         inodes: The inodes of the sockets at client and server, unchanged since before the fault.
-        dropped: The number of its packets that the firewall dropped.
+        dropped: The number of packets that the firewall dropped.
         unacknowledged: Bytes that client and server sent without an acknowledgement. In virtual
             time, this is the number of messages.
         again: The number of retransmissions of client and server.

@@ -1,8 +1,8 @@
 """The fault `keeper-kill`: the ZooKeeper that keeps the metadata is killed with SIGKILL.
 
 Brokers continue with the metadata that they have. Leaders continue to serve, but no ISR changes, no
-leader is elected, and no topic is created. ZooKeeper's writes are in its log, and its sessions
-continue when it has read that log. The heal starts ZooKeeper. Brokers whose sessions ended
+leader is elected, and no topic is created. ZooKeeper has its writes in a log, and the sessions
+continue when it has read this log. The heal starts ZooKeeper. Brokers whose sessions ended
 meanwhile register again. There is one ZooKeeper server, so the fault does not imitate the loss of
 one member of an ensemble.
 """

@@ -1,6 +1,6 @@
-"""The fault `kill`: the broker is killed with SIGKILL. Its page cache survives.
+"""The fault `kill`: the broker is killed with SIGKILL. The page cache survives.
 
-Data that was written but not flushed is not lost. Only a power loss would lose it. The heal
+Data that was written but not flushed is not lost. Only a power loss would lose this data. The heal
 restarts the broker.
 """
 

@@ -1,10 +1,10 @@
 """The fault `kill-twice`: a broker is killed, started, and killed again while it is still starting.
 
 This happens if a supervisor restarts a crashed process, which then crashes again. The second kill
-hits a broker that is recovering its logs, loading coordinator data, or registering. The data it
-wrote so far is on disk, next to the data of the first process. The moment of the second kill is
-random. If the broker is back before that moment, the fault tries again with an earlier moment, a
-limited number of times. The heal restarts the broker.
+hits a broker that is recovering its logs, loading coordinator data, or registering. The data that
+this process has written so far is on disk, next to the data of the first process. The moment of the
+second kill is random. If the broker is back before that moment, the fault tries again with an
+earlier moment, a limited number of times. The heal restarts the broker.
 """
 
 from dataclasses import replace
@@ -62,7 +62,7 @@ class KillTwice:
                 after_s = struck.lived_s * self._aim.rng.uniform(0.02, 0.5)
 
     def confirm(self, patience: Patience) -> KillEffect | None:
-        """Confirm that all processes have ended, and that the last ones never registered."""
+        """Confirm that all processes have ended, and that the last processes never registered."""
         killed = self._kill.confirm(patience)
         last = {each.node: each for each in self._again}
         struck = [node for node in self.targets if node in last and not last[node].back]

@@ -19,37 +19,38 @@ class Kind:
 
     Attributes:
         family: The family that a plan's `nemesis` lists. A family has one or several kinds.
-        family_on_hosts: The family that schedules this kind on real hosts, if it is not `family`.
-            Otherwise empty.
+        family_on_hosts: The family that schedules this kind on real hosts, if this differs from
+            `family`. Otherwise empty.
         make: The function that makes a fault of this kind.
         confirm_s: The usual seconds until the effect is confirmed, if that takes long. A schedule
             reserves this time.
         settle_s: The usual seconds from the heal until all is normal again, including starts of
             brokers. A schedule reserves this time, but it is not a limit.
-        needs: The required abilities of hosts and system. They alone decide whether the kind works.
+        needs: The required abilities of hosts and system. These abilities alone decide whether the
+            kind works.
         aims: The roles that random schedules use as targets. Empty for the roles of the common
             deck. The coordinator role is left out in runs without groups and transactions.
         aspect: The aspect of a node that this kind changes. Two faults on one aspect of a node
             exclude each other.
-        least_nodes: The smallest cluster in which it has an effect.
+        least_nodes: The smallest cluster in which this kind has an effect.
         least_targets: The smallest number of targets.
-        when_whole: True if this kind destroys the records of a replica. They are lost if no other
-            replica has them. A random schedule starts it alone, after every partition had a full
-            ISR for a while (`nemesis.turns`). In a plan written by hand it starts at the given
-            time.
+        when_whole: True if this kind destroys the records of a replica. These records are lost if
+            no other replica has them. A random schedule starts this kind alone, after every
+            partition had a full ISR for a while (`nemesis.turns`). In a plan written by hand, the
+            fault starts at the given time.
         suits: A function that returns whether a plan's runs can use this kind.
-        unless: Text that names the change of the plan that would make this kind possible.
+        unless: The change of the plan that would make this kind possible, as text.
         only: The roles that this kind can target. Empty for any role. A node's name is always
             possible.
-        on_controllers: Whether it also works on separate controllers.
-        spares: Whether it needs another node besides its targets.
+        on_controllers: Whether this kind also works on separate controllers.
+        spares: Whether this kind needs a node besides the targets.
         starts: The number of successive starts of brokers within `settle_s`.
         divides: True if this kind disables all nodes, or divides the whole cluster instead of
             cutting off its targets. A second fault on a node would then leave no healthy majority.
         by_hand: True if random schedules for real hosts leave this kind out. A plan can still list
             it.
-        ends: True if its targets' brokers are down while it is held. In a random schedule it is
-            then held until other brokers lead their partitions.
+        ends: True if the targets' brokers are down during the fault. In a random schedule, the
+            fault then lasts until other brokers lead the targets' partitions.
     """
 
     family: str
@@ -116,5 +117,5 @@ class Kind:
 
     @property
     def asks(self) -> bool:
-        """Return whether the targets' own brokers must report the effect, so they must run."""
+        """Return whether the targets' own brokers must report the effect, so that they must run."""
         return self.aspect is Aspect.CLOCK

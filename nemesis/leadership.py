@@ -9,7 +9,7 @@ from nemesis.undo import Reassign
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 INTERNAL = "__"
-"""Prefixes of internal topics of Kafka and Logquake. They contain no values of the run."""
+"""Prefixes of internal topics of Kafka and Logquake. These contain no messages of the run."""
 
 TOLD_LIMIT_S = 5.0
 

@@ -83,7 +83,7 @@ class Ledger:
 def open_entries(path: Path) -> tuple[Entry, ...]:
     """Return the entries whose heal is not confirmed, in order. Empty if there is no ledger.
 
-    If a crash cut off the last line, its fault had not begun yet, and the line is left out.
+    A last line that a crash cut off is left out, because the fault of this line had not begun.
     """
     entries: dict[int, Entry] = {}
     for text in read_lines(path):
@@ -107,8 +107,9 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
     all this succeeded, the ledger's entries are marked as healed.
 
     Args:
-        paths: The paths of the run. The caller has checked that its controller is dead.
-        logs: The reader of its nodes' log files.
+        paths: The paths of the run. The caller has checked that the run's controller process is
+            dead.
+        logs: The reader of the nodes' log files.
     """
     entries = open_entries(paths.ledger)
     left = {leftover.process for leftover in leftovers(paths.processes)} if entries else set()
@@ -125,7 +126,7 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
 
 
 def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
-    """Mark entries as healed. Return the reasons if that failed."""
+    """Mark entries as healed. Return the errors, if any."""
     try:
         for entry in entries:
             Ledger(path).strike(entry.fault_id)
@@ -139,7 +140,7 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
 
     Args:
         undo: The undo step.
-        paths: The paths of the run. None of its brokers is running.
+        paths: The paths of the run. All brokers of the run have ended.
         logs: The reader of the log files.
     """
     if not isinstance(undo, FlipBack):
@@ -155,7 +156,7 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
 
 
 def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:
-    """Continue a paused process of a dead run. Return the action as text, or None without one.
+    """Continue a paused process of a dead run. Return text about it, or None if nothing was done.
 
     Args:
         undo: The undo step.

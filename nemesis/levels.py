@@ -20,9 +20,9 @@ class Level:
         pace: The factor on the plan's interval between faults: 0.5 means half the interval.
         moments: The share of faults that are held only for a moment, shorter than a broker's
             session.
-        aftermath: Whether the next fault of a lane starts at the planned heal of the last one,
-            before the cluster is healthy. It then hits nodes that have just come back or been
-            elected.
+        aftermath: Whether the next fault of a lane starts at the planned heal of the previous
+            fault, before the cluster is healthy. It then hits nodes that have just come back or
+            been elected.
         lanes: The number of simultaneous faults that disable nodes or their links.
         spares_majority: Whether the second fault hits only the one process that already has a
             fault, so that a majority stays healthy.
@@ -110,8 +110,9 @@ class Climbed:
 def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
     """Return the level of the next run, or None if the search has ended.
 
-    The level rises by one after each run, until a run fails or the highest level is reached. A run
-    fails if it is neither valid nor quiet. Then the last level with a valid run is run once more.
+    The level rises by one after each run, until a run fails or the highest level is reached. Runs
+    that are valid or quiet pass; all others fail. Then the last level with a valid run is run once
+    more.
 
     Args:
         history: The runs so far, in order.

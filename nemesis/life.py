@@ -80,8 +80,8 @@ class Book:
         dealt: Whether the schedule is random. In a random schedule, a fault waits for nodes that
             another fault has claimed. In a schedule written by hand, such a fault fails.
         failover_s: The maximum extra seconds that a scheduled fault is held while its brokers are
-            down. Its heal waits until other brokers lead their partitions. An earlier heal would
-            hide a missing failover.
+            down. The heal waits until other brokers lead the partitions of these brokers. An
+            earlier heal would hide a missing failover.
         lives: All faults of the run, once they are created.
         lulls: The times at which no fault begins.
     """
@@ -104,13 +104,13 @@ class Life:
 
     Args:
         scheduled: The scheduled fault.
-        target: Its parsed target expression, or the nodes themselves.
+        target: The parsed target expression, or the nodes themselves.
         site: The run's cluster and hosts.
         book: The records to write to.
 
     Attributes:
         effect: The measured effect. None until it is measured.
-        over_s: The time of the confirmed heal, in seconds by `stopwatch_s`. None before it.
+        over_s: The time of the confirmed heal, in seconds by `stopwatch_s`. None before that time.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Life:
 
     @property
     def led(self) -> frozenset[TopicPartition]:
-        """Return partitions that the targets led when the fault began, and others can lead."""
+        """Return partitions that the targets led at the start, and that other nodes can lead."""
         return self._left
 
     @property
@@ -176,7 +176,7 @@ class Life:
 
     @property
     def of_own_topics(self) -> bool:
-        """Return whether only the fault's own topics, which no client uses, may remain after it."""
+        """Return whether the fault leaves behind only topics of its own, which no client uses."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:
@@ -349,7 +349,7 @@ class Life:
         return replace(target, coordinated=(rng.choice(target.coordinated),))
 
     def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
-        """Return the target's partition, or the internal partition with the data of its group."""
+        """Return the target's partition, or the internal partition that stores its group's data."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target.topic_partition
         (of,) = target.coordinated
@@ -421,7 +421,7 @@ class Life:
 
         Raises:
             NoTargetError: The fault must hit a node that has a fault already, but no suitable node
-                is known. Its own target would be one more node with a fault.
+                is known. The fault's own target would be one more node with a fault.
         """
         if (strikes := self.scheduled.strikes) is None:
             return None

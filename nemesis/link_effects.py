@@ -11,8 +11,8 @@ class LinkEffect:
 
     Attributes:
         sender, receiver: The link.
-        cut: Whether the fault cuts this link. If not, it is the other direction of a one-way cut,
-            and must keep working.
+        cut: Whether the fault cuts this link. If not, the link is the open direction of a one-way
+            cut, and must keep working.
         before, during: Whether a probe arrived before the cut, and during it.
         stalled_by_others: Whether another fault stalls the link, so that its silence proves
             nothing.
@@ -154,8 +154,8 @@ class LinkQuality:
             were sent.
         midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
             all datagrams.
-        flows, flows_held: The number of sending ports, and how many of these ports had no arrival
-            midway.
+        flows, flows_held: The number of sending ports, and the number of ports from which no
+            datagram had arrived midway.
     """
 
     sender: str
@@ -178,8 +178,8 @@ class QualityEffect:
         took_s: Seconds until the fault was confirmed.
         quality: The effect of the links on packets.
         links: The links that no other fault cuts.
-        back: For links that stall in one direction: the opposite direction. Its packets pass, but
-            the answers to them wait.
+        back: For links that stall in one direction: the opposite direction. The packets in this
+            direction pass, but the answers to these packets wait.
     """
 
     shape_id: str
@@ -216,7 +216,8 @@ class ClearEffect:
         links: All links of the fault.
         ended_before: Nodes whose links had become good too early, because the process that
             implements the shape had died.
-        killed: Nodes where this process was killed at the heal. The packets it held are lost.
+        killed: Nodes where this process was killed at the heal. The packets that this process held
+            are lost.
         dropped: Packets that were lost because a stalled link's queue was full.
     """
 

@@ -19,12 +19,12 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ROOMS_MB = (0, 1, 4, 16)
 MOST_TRIES = 32
-"""The number of attempts to set a limit. Each adds a MiB, because the kernel needs time to free
-dirty pages and pages in use."""
+"""The number of attempts to set a limit. Each attempt adds one MiB, because the kernel needs time
+to free dirty pages and pages in use."""
 
 
 class LittleMemory:
-    """A fault that limits the memory of brokers. The kernel may kill them.
+    """A fault that limits the memory of brokers. The kernel may kill these brokers.
 
     Args:
         aim: The fault's id and targets.

@@ -3,7 +3,7 @@
 This happens on a busy machine, or in a container with a small quota. The kernel lets the broker run
 for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`). Heartbeats, fetches and
 answers continue, but late. The broker's session may end. Then other brokers lead its partitions,
-while it still believes that it is the leader. The heal removes the quota.
+while the slow broker still believes that it is the leader. The heal removes the quota.
 """
 
 from cluster.protocol import ClusterError, Processor

@@ -3,10 +3,10 @@
 A disk with a volatile cache that ignores flushes acts like this. During the fault, each flush of a
 partition's segment is confirmed and dropped. Then the broker is stopped in order. Kafka flushes all
 logs and notes a clean shutdown, so it does no recovery at its next start. Then the fault truncates
-each log to the data that was on disk when the fault began and was not overwritten since. This may
-be below the recovery point. The broker is started on these logs. Other in-sync replicas have the
-lost records. Kafka does not promise to keep records that every replica lost in this way
-(`power-loss`).
+each log: data remains only if it was on disk when the fault began, and was not overwritten since.
+The new end of a log may be below the recovery point. The broker is started on these logs. Other
+in-sync replicas have the lost records. Kafka does not promise to keep records that every replica
+lost in this way (`power-loss`).
 
 Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
 voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the

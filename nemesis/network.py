@@ -46,7 +46,7 @@ class Network:
             return dict(self._hosts.dropped(cut_id)) if cut_id in self._cuts else {}
 
     def probe(self, links: Collection[Link]) -> Mapping[Link, bool]:
-        """Send test datagrams over each directed link. Return, for each, whether one arrived."""
+        """Send test datagrams over each link. Return for each link whether a datagram arrived."""
         with self._lock:
             return dict(self._hosts.probe(links)) if links else {}
 

@@ -1,4 +1,4 @@
-"""The fault `pause`: the broker is paused with SIGSTOP. Its sockets stay open without answers.
+"""The fault `pause`: the broker is paused with SIGSTOP. Its sockets stay open, but do not respond.
 
 A long garbage collection or a virtual machine under migration acts like this. When the broker
 continues, it still has its old view of the cluster, for example that it is the leader. The heal

@@ -8,10 +8,10 @@ SIGKILL alone loses nothing, because the written data is in the kernel's page ca
 also truncates each replica's log to its recovery point. Kafka had flushed the log up to this point.
 The recovery point comes from `recovery-point-offset-checkpoint`, or from
 `log.flush.interval.messages`. Flushes by this interval reach the disk long before the checkpoint
-shows them. Segments after the recovery point are deleted. The segment that contains it is truncated
-at that batch. Their indexes and later producer snapshots are deleted, because Kafka rebuilds them.
-A real power loss loses at most this data, and usually less, because the kernel also writes data by
-itself.
+shows them. Segments after the recovery point are deleted. The segment that contains the recovery
+point is truncated at the batch of this point. The indexes of these segments, and later producer
+snapshots, are deleted, because Kafka rebuilds them. A real power loss loses at most this data, and
+usually less, because the kernel also writes data by itself.
 
 Some effects are not simulated. Files that Kafka flushes at each write stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log
@@ -44,8 +44,8 @@ class PowerLoss:
     Args:
         aim: The fault's id and targets.
         site: The run's cluster and hosts. The brokers are killed, and their logs truncated.
-        places: The only partitions whose logs are truncated, on any hosts. None for all partitions
-            of the node.
+        places: If given, only the logs of these partitions are truncated, and no power is cut. None
+            for all partitions of the node.
     """
 
     links = ()
@@ -145,7 +145,7 @@ def _end(logs: Logs, log: Mapping[PurePosixPath, bytes], sizes: Mapping[PurePosi
 
 
 def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> list[ReplicaCut]:
-    """Truncate the logs of a broker that has ended to their recovery points.
+    """Truncate the logs of an ended broker to their recovery points.
 
     Args:
         disk: The broker's files. Its logs are in `data`.
@@ -172,7 +172,7 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
 
 
 def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
-    """Truncate the logs of a broker that has ended to the part that was on disk.
+    """Truncate the logs of an ended broker to the part that was on disk.
 
     An incomplete batch is removed as a whole. A broker that ended in order does no recovery, and
     would append after the incomplete batch.
@@ -231,7 +231,7 @@ class _Cutter:
     Args:
         disk: The broker's files.
         logs: The reader of the log files.
-        interval: The flush interval in messages. None if there is none.
+        interval: The flush interval in messages. None means that no such interval is set.
     """
 
     def __init__(self, disk: Disk, logs: Logs, interval: int | None) -> None:
@@ -269,7 +269,8 @@ class _Cutter:
     def _flushed_to(self, segments: Sequence[PurePosixPath], point: int) -> int:
         """Return the offset up to which a log was flushed.
 
-        It comes from the checkpoint, or from the flush interval if that gives a higher offset.
+        The offset comes from the checkpoint, or from the flush interval if that gives a higher
+        offset.
         """
         if self._interval is None:
             return point

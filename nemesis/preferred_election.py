@@ -43,7 +43,7 @@ class PreferredElection(MovedPartition):
         return self._order != self.before.replicas
 
     def inject(self) -> None:
-        """Change the order of replicas if necessary, and request the election of the first."""
+        """Change the order of replicas if necessary, and request the first replica's election."""
         self.begin()
         if self._order is not None and self.is_moved:
             order = self._order

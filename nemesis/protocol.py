@@ -46,7 +46,7 @@ class Site:
         controllers: The separate controllers and ZooKeeper that keep the metadata, if there are
             any.
         machines: All machines with links. Empty if these are only the nodes and controllers.
-        session_s: Seconds for which the cluster counts a broker as alive after it has ended.
+        session_s: Seconds for which the cluster counts an ended broker as alive.
     """
 
     cluster: Cluster
@@ -86,7 +86,7 @@ class Site:
         return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
 
     def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return nodes, and all others in the same processes, because a signal hits all these."""
+        """Return the nodes and all others in the same processes. A signal hits all of these."""
         if not isinstance(self.cluster, SharesProcesses):
             return tuple(nodes)
         shared = map(self.cluster.played_with, nodes)
@@ -121,7 +121,10 @@ class Aim:
 
     @property
     def is_late(self) -> bool:
-        """Return whether the main phase has ended. After an error, it may end without a heal."""
+        """Return whether the main phase has ended.
+
+        After an error, the main phase may end without a heal.
+        """
         return self.stop is not None and self.stop.is_set()
 
 
@@ -179,7 +182,7 @@ class OfPartition(Protocol):
 
 @runtime_checkable
 class LeavesTopics(Protocol):
-    """A fault whose topics stay after its end, and must then be in sync like other topics."""
+    """A fault that leaves topics. These must be in sync after the heal, like other topics."""
 
     @property
     def places(self) -> Sequence[tuple[str, int]]:

@@ -5,9 +5,8 @@ nodes, in both directions. The fault is confirmed if every link is worse than be
 the fault. Links that a network partition cuts are left out. The heal is confirmed if the same rule
 finds that the links were worse during the fault than now.
 
-The number of test datagrams is so large that a measurement misses even the weakest fault of a kind
-with a probability below one in a million. On a busy machine a measurement may fail, and is
-repeated.
+A measurement sends many test datagrams. So the probability that it misses even the weakest fault of
+a kind is below one in a million. On a busy machine a measurement may fail, and is repeated.
 """
 
 import itertools
@@ -24,7 +23,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 SEED_BITS = 32
 LOOKS_BEFORE = 2
-"""The number of measurements before the fault, which must agree. Together they have as many
+"""The number of measurements before the fault, which must agree. Together these send as many
 datagrams as one measurement during the fault."""
 MOST_LOOKS_BEFORE = 8
 

@@ -33,7 +33,7 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The maximum number of recreations. There are fewer if they take long."""
+"""The maximum number of recreations. There are fewer if each takes long."""
 ENOUGH_S = 20.0
 """After these seconds the topic is not recreated again. Other faults wait for their turn, and
 recreation is slow on a busy machine."""
@@ -54,7 +54,7 @@ MISSED_LIMIT_S = 10.0
 """Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""A number above a plan's partition numbers, so that no value equals a value of the clients."""
+"""A number above a plan's partition numbers, so that no record equals a client's message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Remade:
     """A fault that recreates a topic while the targets are down.
 
     Args:
-        aim: The fault's id and targets. Its random source chooses the number of times.
+        aim: The fault's id and targets. The random source chooses how many times.
         site: The run's cluster and hosts.
         outage: The fault that stops the targets and starts them again.
 
@@ -324,7 +324,7 @@ class Remade:
             return
 
     def _told_without(self) -> tuple[str, ToldTopic] | None:
-        """Return a node that reports ISRs without the targets, and its report, or None."""
+        """Return a node that reports ISRs without the targets, and the node's report; or None."""
         for node in self._others:
             told = self._topic.told_by(node)
             if told is None or told.partitions.keys() != self._replicas.keys():
@@ -350,7 +350,7 @@ class _Topic:
         cluster: The cluster.
 
     Attributes:
-        lives: For the id of each incarnation, in order, its acknowledged records.
+        lives: The acknowledged records of each incarnation, by topic id, in order.
         made_s: The creation time of the last incarnation.
         stays: Whether the last incarnation exists, and no request to delete it was sent.
         failed: The last error.
@@ -457,7 +457,7 @@ class _Topic:
     ) -> dict[int, str] | None:
         """Return each partition's leader if the replicas on `there` are in sync, otherwise None.
 
-        An empty log belongs to this incarnation, because each earlier one got records.
+        An empty log belongs to this incarnation, because each earlier log has records.
         """
         leaders = {}
         told = {node: each for node in there if (each := self.told_by(node))}
@@ -472,7 +472,7 @@ class _Topic:
 
 
 def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-    """Return each partition's replicas: a target and others. In half, the target comes first."""
+    """Return the replicas of each partition. In half of the partitions, the target comes first."""
     placed = {}
     for number in range(max(PARTITIONS, len(targets))):
         first = number % len(others)
@@ -483,7 +483,7 @@ def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tu
 
 
 def _configs(replicas: Mapping[int, tuple[str, ...]]) -> dict[str, str]:
-    """Return settings that let the topic keep all records, and work while a broker is down."""
+    """Return topic settings that keep all records, and allow writes while a broker is down."""
     fewest = min(map(len, replicas.values()))
     return {
         "cleanup.policy": "delete",

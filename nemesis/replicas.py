@@ -18,7 +18,7 @@ def unwhole(
     Args:
         site: The run's cluster and hosts.
         nodes: Only partitions with a replica on one of these nodes count. None for all.
-        wanted: Partitions that must be in the metadata. A missing one is returned, too.
+        wanted: Partitions that must be in the metadata. A missing partition is returned, too.
 
     Returns:
         The partitions, sorted. If no node responds, only the text `every partition`.

@@ -1,13 +1,13 @@
 """Code shared by the reset faults: some connections at a time are reset, again and again.
 
 Both ends lose the connection at once (RFC 9293, sections 3.5.2 and 3.5.3), with all data in flight.
-A client does not know whether its last request was executed, and retries it on a new connection. A
-load balancer, a NAT or a restarted proxy resets connections that it no longer knows in the same
-way. The fault leaves nothing active. A reset connection stays closed, and its client can open
+A client does not know whether its last request was executed, and retries it on a new connection. In
+the same way, a load balancer, a NAT or a restarted proxy resets connections that it no longer
+knows. The fault leaves nothing active. A reset connection stays closed, and its client can open
 another.
 
-The proof comes from the kernels. The server's kernel had the connection and ended it. Afterwards
-neither end has it. A new connection exists between the same two machines.
+The proof comes from the kernels. The server's kernel had the connection and ended it. Afterwards it
+is gone at both ends. A new connection exists between the same two machines.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class ResetStrike:
     Attributes:
         at_s: Seconds after the first round.
         drawn: The number of connections chosen for a reset.
-        gone: Connections that the kernel had and ended, and that neither end has afterwards.
+        gone: Connections that the kernel had and ended, and that are gone at both ends afterwards.
     """
 
     at_s: float
@@ -96,7 +96,7 @@ class Resets:
     """A fault that resets random connections until the heal.
 
     Args:
-        aim: The fault's id and targets. Its random source chooses times and connections.
+        aim: The fault's id and targets. The random source chooses times and connections.
         connections: The connections to choose from.
     """
 
@@ -110,7 +110,7 @@ class Resets:
         self._strikes: list[ResetStrike] = []
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
-        """The connections that existed before the first round of resets with an effect."""
+        """The connections just before the first round of resets that had an effect."""
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 

@@ -10,7 +10,7 @@ from nemesis.undo import FreeResources, Restart
 from results.record.clock import stopwatch_s
 
 LOOK_S = 2.0
-"""Seconds between two checks whether a broker has ended after its heal."""
+"""Seconds between two checks whether a broker has ended after the heal."""
 
 
 class StarvedBrokers:

@@ -21,7 +21,7 @@ WHOLE_LIMIT_S = 60.0
 
 
 class RollingRestart:
-    """A fault that restarts brokers one after the other. Each then runs as another process.
+    """A fault that restarts brokers one after the other. Each broker then runs as a new process.
 
     Args:
         aim: The fault's id and targets. The targets are restarted in order.

@@ -60,7 +60,7 @@ class RollingKillEffect:
 
     @property
     def told(self) -> str:
-        """Return the kills as a sentence. It says for each previous broker if it had recovered."""
+        """Return the kills as a sentence. This says which previous brokers had recovered."""
         first, *others = self.strikes
         parts = [f"process {first.pid} of {first.node} was killed"]
         for before, each in pairwise((first, *others)):

@@ -17,7 +17,7 @@ class Roles:
         led: Partitions that a target led.
         followed: The number of partitions in which a target was a follower.
         controller: Whether a target was the active controller.
-        asked: The node whose metadata this is. None if no node answered, so that nothing is known.
+        asked: The node that reported this metadata. None if no node answered, so nothing is known.
     """
 
     leaders: dict[str, str | None] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Spec:
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: The scheduled start, in seconds from the start of the main phase.
-        waited: The fault's wait for a state. None if it waited for none.
+        waited: The fault's wait for a state. None if it did not wait.
         links: The directed links that a network partition cuts.
         roles: The roles of the targets when the fault began.
         begun: Whether the targets may have been changed. True from just before the injection, even

@@ -32,8 +32,8 @@ BACK_LIMIT_S = 20.0
 """Seconds to wait for a confirmed heal. Then other faults may start if only a minority is down."""
 WHOLE_LIMIT_S = 20.0
 """Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs, and
-other faults wait for it. A fault that disables or divides all nodes waits until all nodes are
-back."""
+other faults wait for that fault. A fault that disables or divides all nodes waits until all nodes
+are back."""
 GENTLE_LIMIT_S = 8.0
 """Seconds to wait for the heal of a fault that disables no node. No other fault waits for it, and
 the heal is retried."""
@@ -42,7 +42,7 @@ STRUCK_LIMIT_S = 10.0
 then, it hits its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
-"""Seconds, after the longest election, for which a fault is still held if no broker takes over."""
+"""If no broker takes over, a fault is held this long (seconds) after the longest election."""
 LOOK_S = 0.1
 """Seconds between two checks for a state that a fault waits for."""
 SAW_STATES = 4

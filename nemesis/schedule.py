@@ -44,7 +44,7 @@ class Schedule:
         faults: The faults in the order of their starts.
         overlapping: True for a schedule written by hand: each fault starts at its time, even while
             other faults are active. False for a random schedule: each fault waits for the heal of
-            the fault before it in its lane.
+            the previous fault in the same lane.
         dropped: Sentences on families that are left out, because the hosts or the system do not
             support them or the main phase is too short.
         spares_majority: Whether a fault that disables a node waits until it would leave a majority
@@ -74,8 +74,8 @@ def deal_schedule(
     """Return the schedule of a plan. The same plan always has the same schedule.
 
     Args:
-        plan: The plan, with its `faults`. Without them, faults of its `nemesis` are scheduled at
-            random from its seed.
+        plan: The plan, with its `faults`. Without `faults`, the schedule is random: families of
+            `nemesis`, and the plan's seed.
         abilities: The abilities of hosts and system.
         why_not: Why other abilities are missing, for the sentences on families that are left out.
 
@@ -357,7 +357,7 @@ def _kinds_lane(
 def _of_lane(
     families: Mapping[str, Sequence[str]], *, takes: bool
 ) -> Mapping[str, tuple[str, ...]]:
-    """Return the kinds that disable a node, or the kinds that do not, without empty families."""
+    """Return the kinds that disable a node, or all other kinds. Leave out empty families."""
     halves = {
         family: tuple(kind for kind in kinds if KINDS[kind].takes == takes)
         for family, kinds in families.items()
@@ -371,7 +371,7 @@ class _Lane:
     Args:
         plan: The plan of the run.
         kinds: The deck of kinds.
-        targets: The source of targets. The whole lane uses its random source.
+        targets: The source of targets. The whole lane uses the random source of the targets.
         round_of: The number of kinds in the deck. 0 for an empty lane.
 
     Attributes:

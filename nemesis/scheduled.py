@@ -26,8 +26,8 @@ class ScheduledFault:
         lane: The number of its lane. Faults of one lane wait for each other. Lanes run in parallel.
         when: The state that the fault waits for from `at_s` on (`nemesis.triggers`). None for no
             wait.
-        strikes: The group of nodes that it hits instead of the target, if the group is not empty.
-            None for the target.
+        strikes: The group of nodes that the fault hits instead of the target, if the group is not
+            empty. None for the target.
     """
 
     fault_id: int

@@ -90,7 +90,7 @@ class ScriptedFaults:
         paths: The paths of the ledger, the `faults` stream, and the nodes' files.
         seed: The seed of the run.
         machines: All machines with links. Empty if these are only the nodes and controllers.
-        session_s: Seconds for which the cluster counts a broker as alive after it has ended.
+        session_s: Seconds for which the cluster counts an ended broker as alive.
         state_of: Returns the state of a process. None if the hosts report it.
     """
 
@@ -144,8 +144,8 @@ class ScriptedFaults:
 
         Args:
             node: The node.
-            until_back: Whether to wait until it is registered. Otherwise a background task confirms
-                it.
+            until_back: Whether to wait until the node is registered. Otherwise a background task
+                confirms this.
         """
         for fault in self._faults:
             if fault.kind in _DOWN and node in fault.targets and not fault.healing:
@@ -172,7 +172,7 @@ class ScriptedFaults:
         self._begin("pause", (node,), Pause)
 
     def resume(self, node: str) -> None:
-        """Continue a node's process with SIGCONT. A background task confirms that it is back."""
+        """Continue a node's process with SIGCONT. A background task confirms that this worked."""
         fault = self._latest(node, {"pause"})
         if fault is None or self.state(node) != "paused":
             raise ClusterError(f"{node} cannot be resumed: it is {self.state(node)}")

@@ -1,10 +1,10 @@
-"""The fault `slow-disk`: every flush on a broker's disk takes up to 0.05 to 1.5 s longer.
+"""The fault `slow-disk`: every flush on a broker's disk takes longer, by up to 1.5 s.
 
 A busy disk, or a disk that is about to fail, acts like this. Code that flushes before it answers
 has to wait: a quorum that counts only data on disk, or a broker that flushes before it
-acknowledges. The fault is confirmed if it takes the planned time to write and flush a test page,
-and took less time before the fault. The heal is confirmed if this takes no longer than before the
-fault. No data is at risk, because a flush that has not ended is not confirmed.
+acknowledges. The fault is confirmed if a test write with a flush takes the planned time, and took
+less time before the fault. The heal is confirmed if this takes no longer than before the fault. No
+data is at risk, because a flush that has not ended is not confirmed.
 
 On real hosts every read and write is slow, too, except reads from the kernel's cache. On such
 hosts, a test page is written, flushed and read. The file system that delays requests counts them
@@ -104,7 +104,7 @@ class SlowDisk:
     def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
         """Confirm that a test page took as long as its delayed requests in total.
 
-        Some requests may not occur. For example, the page is not read if another fault blocked it.
+        Some requests may not occur. For example, another fault can prevent the read of the page.
         """
         pages = {node: hosts.try_requests(node) for node in self.targets}
         late = {node: _count(hosts.disk_counts(node)) for node in self.targets}
@@ -124,7 +124,7 @@ class SlowDisk:
         on_each(self.targets, self._hosts.quicken_disk)
 
     def confirm_healed(self, patience: Patience) -> QuickDiskEffect | None:
-        """Confirm that a flush takes no longer than before, or less than any flush of the fault."""
+        """Confirm that a flush takes no longer than before, or less time than any slow flush."""
         told: dict[str, float] = {}
 
         def are_quick() -> bool:
@@ -152,7 +152,7 @@ class SlowDisk:
 SAYS = {
     "slow-disk": InWords(
         does=(
-            "every flush on a broker's disk takes up to 0.05 to 1.5 s longer; on real hosts every"
+            "every flush on a broker's disk takes longer, by up to 1.5 s; on real hosts every"
             " disk request does"
         ),
         injected="the simulated disk; on real hosts a file system (FUSE) below the data",

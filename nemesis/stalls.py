@@ -1,12 +1,12 @@
 """The base of the stall faults: links hold all packets for seconds, and then release them in order.
 
-No packet is lost, and none is overtaken on its link. A request arrives seconds late, when its
-sender has given it up and got a response elsewhere. For this effect, a stall must be longer than
-the sender's timeout. It takes 2 to 8 s, chosen at random. Then packets pass for a moment, and are
-held again. This repeats until the heal, which releases all packets. TCP retransmits unacknowledged
-data after longer and longer waits, and all copies wait in the same queue. On real hosts, a link
-that stalls in one direction also holds the acknowledgements of the other direction. In virtual time
-it does not.
+No packet is lost, and none is overtaken on its link. A request arrives seconds late. By then, its
+sender has given up, and has got a response elsewhere. For this effect, a stall must be longer than
+the sender's timeout. A stall takes 2 to 8 s, chosen at random. Then packets pass for a moment, and
+are held again. This repeats until the heal, which releases all packets. TCP retransmits
+unacknowledged data after longer and longer waits, and all copies wait in the same queue. On real
+hosts, a link that stalls in one direction also holds the acknowledgements of the other direction.
+In virtual time it does not.
 
 Each link gets its own proof from test datagrams, which are all sent at one moment. After a third of
 a stall, none has arrived. At the end, nearly all have arrived once and in order. This test needs no
@@ -54,7 +54,7 @@ HALF = 0.5
 SOON_S = 0.5
 """The longest round trip in seconds over a good link, even on a busy machine."""
 BESIDE_S = 0.5
-"""A healed link must be good for this many seconds longer than a stalling link is open."""
+"""A healed link must be good for longer than a stalling link is open: by this many seconds."""
 GAP_S = 1.0
 """The longest time between two tests in seconds. No stall is short enough to fit between them."""
 LOOK_S, BACK_S = 0.2, 0.02

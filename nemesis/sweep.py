@@ -31,8 +31,8 @@ class HealReport:
         done: Sentences on the actions that were necessary.
         failed: Sentences on everything that is not healthy.
         undone: True if no change by Logquake is left, even if `failed` is not empty. Links work and
-            brokers run. Only the brokers' own actions are missing: they did not register in time,
-            or did not delete a fault's own topics.
+            brokers run. Only the brokers' own actions are missing: some brokers did not register in
+            time, or did not delete a fault's topics.
     """
 
     done: tuple[str, ...]
@@ -126,7 +126,7 @@ def _undone(life: Life) -> bool:
 
 
 def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
-    """Confirm that a fault has ended. On failure undo it again: brokers may still be starting."""
+    """Confirm that a fault has ended. If not, undo it again: brokers may still be starting."""
     while True:
         limit_s = max(1.0, deadline_s - stopwatch_s())
         if undone and life.confirm_healed(Patience(limit_s=limit_s)):

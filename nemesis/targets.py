@@ -73,8 +73,8 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
     "isr": (lambda state: state.isr, False),
     "last-isr": (_last_isr, False),
 }
-"""For each partition role: a function that returns its nodes, and whether the role means them
-all."""
+"""For each partition role: a function that returns the nodes, and whether the role means all
+nodes."""
 
 PARTITION_ROLES = frozenset(_IN_PARTITION)
 """Roles in a partition, such as `leader(log-0,1)`."""

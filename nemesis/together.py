@@ -1,4 +1,4 @@
-"""Faults on brokers that share one process: a fault hits them all, and cuts no link inside it."""
+"""Faults on brokers in one process hit all these brokers, and cut no link between them."""
 
 from collections.abc import Iterable
 

@@ -25,16 +25,16 @@ CONFIRM_LIMIT_S = 15.0
 
 
 END_LIMIT_S = 3.0
-"""Seconds to wait for the last topic's deletion. If a broker is down, the deletion takes longer. It
-must not delay the heal of the fault on that broker."""
+"""Seconds to wait for the last topic's deletion. If a broker is down, the deletion takes longer.
+The wait must not delay the heal of the fault on that broker."""
 
 
 class TopicChurn:
     """A fault that creates and deletes topics.
 
     Args:
-        aim: The fault's id and targets. The fault asks a broker that is not a target for its
-            topics.
+        aim: The fault's id and targets. The fault looks for its topics in the metadata of another
+            broker.
         site: The run's cluster and hosts.
     """
 

@@ -2,10 +2,10 @@
 
 There are two variants, chosen at random. Torn: the write fails with EIO after its first half, as if
 the power or a sector had failed in the middle. The stored half is not a complete batch. A
-restarting broker must find and truncate it. Short: the write returns the number of stored bytes
-(write(2) allows this). A program that continues after these bytes loses nothing. Files that Kafka
-maps into memory are left out, because no error would show that a page was not stored. The heal
-repairs the disk and starts the broker.
+restarting broker must find and remove this half. Short: the write returns the number of stored
+bytes (write(2) allows this). A program that continues after these bytes loses nothing. Files that
+Kafka maps into memory are left out, because no error would show that a page was not stored. The
+heal repairs the disk and starts the broker.
 """
 
 from nemesis.faulty_disks import BrokenDisks

@@ -112,7 +112,7 @@ def parse_trigger(text: str, roster: Roster) -> Trigger:
 
 
 def look(trigger: Trigger, view: ClusterView | None) -> Sight:
-    """Return whether the cluster is in the wanted state, and its current state.
+    """Return the current state of the cluster, and whether this is the wanted state.
 
     Args:
         trigger: The wanted state.

@@ -5,7 +5,8 @@ order, the lost records are lost permanently. This is not a bug of the brokers, 
 would report it. So a fault that destroys a replica's records begins only after a period without
 active faults and with full ISRs. No other fault begins until there was such a period again. The
 cluster may count a dead broker as alive or in sync for a while (`cluster.sessions.hidden_s`). The
-period is longer than this. So metadata reported at its end is newer than all earlier faults.
+period is longer than that time. So the metadata at the end of the period is newer than all earlier
+faults.
 
 Due faults wait in a queue. A fault that begins alone waits until all faults ahead of it have ended.
 Other faults wait only if such a fault is ahead of them.
@@ -32,7 +33,7 @@ _SHOWN = 3
 class _Turn(Enum):
     NOW = auto()
     BEHIND = auto()
-    """Other faults are in front of it in the queue, or active."""
+    """Other faults are ahead in the queue, or active."""
     UNSETTLED = auto()
     """A fault has not ended, or an ISR is not full."""
     SETTLING = auto()
@@ -47,8 +48,7 @@ class Turns:
     Args:
         lives: All faults of the run.
         site: The run's cluster and hosts.
-        wanted: The partitions of the run. They must be in a broker's metadata, or the metadata
-            count as incomplete.
+        wanted: The partitions of the run. Metadata without one of them count as incomplete.
         steady_s: Seconds for which all replicas must be in sync, before and after a fault that
             begins alone.
         lulls: The times at which no fault begins.
@@ -132,8 +132,8 @@ class Turns:
 
         Args:
             life: The fault.
-            patience: The maximum time, after a fault that ran alone, that all other faults wait
-                until all replicas are in sync.
+            patience: After a fault that ran alone, all other faults wait until all replicas are in
+                sync, at most for this time.
             mend: A function to call repeatedly. It tries to heal the fault if its broker is late.
         """
         try:

@@ -25,13 +25,13 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 BEHIND_LIMIT_S = 20.0
-"""Seconds until a killed broker leaves the ISR, by its session's end or
-`replica.lag.time.max.ms`."""
+"""Seconds until a killed broker leaves the ISR: its session ends, or `replica.lag.time.max.ms`
+passes."""
 BEHIND_S = 1.0
 """Seconds for which the other replicas accept writes without the killed one."""
 BACK_LIMIT_S = 60.0
 ELECTED_LIMIT_S = 15.0
-"""Seconds to confirm the election. The limit is long, because the loss is excused only if the
+"""Seconds to confirm the election. The limit is long, because the loss is allowed only if the
 election was seen."""
 
 
@@ -75,7 +75,7 @@ class UncleanElection:
 
     @property
     def place(self) -> Place:
-        """Return the partition. It is recorded early, so that its lost records are excused."""
+        """Return the partition. It is recorded early, so that a loss of its records is allowed."""
         return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:

@@ -28,7 +28,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a node's broker again. Not needed for a dead run, because it needs no broker."""
+    """Start a node's broker again. Not needed for a dead run, which needs no broker."""
 
     kind: Literal["restart"] = "restart"
     node: str

@@ -7,7 +7,7 @@ may lack records (KIP-966). `meta.properties` stays, so that the broker keeps it
 metadata log stays too, because a voter without it would have forgotten its votes. That would be
 another fault, and Kafka does not promise to survive it. The heal starts the broker, which fetches
 everything from the leaders again. Records that no other replica has are lost permanently, and the
-contract judge excuses this (`wipe`).
+contract judge allows this loss (`wipe`).
 """
 
 from pathlib import PurePosixPath

@@ -77,9 +77,9 @@ def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
     """Yield why a fault that drops flushes cannot run together with another fault.
 
     The broker of such a fault ends in order, so it stays an eligible leader replica (KIP-966),
-    although it lacks the lost records. If the other replicas end before it has fetched these
-    records again, it is elected leader. The records are then lost without a bug in any replica.
-    Random schedules avoid this, too.
+    although it lacks the lost records. If the other replicas end before this broker has fetched
+    these records again, the broker is elected leader. The records are then lost without a bug in
+    any replica. Random schedules avoid this, too.
     """
     for other in plan.faults or ():
         if other is fault:
@@ -130,7 +130,7 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Return the roles that always mean all of their nodes, each with its text and its nodes."""
+    """Return each role that always means all of its nodes, with the role's text and nodes."""
     return {
         QUORUM_VOTERS: ("voters", roster.voters),
         SERVERS: ("servers", roster.everybody),

@@ -4,7 +4,7 @@
 - `store.py`: the folders of runs, the lock of a run in progress, and the search for a run by name.
 - `verdict_json.py`, `environment.py`, `tables.py`: read and write a run's files.
 - `show.py`, `show_story.py`: print one run, or the list of runs, in a terminal.
-- `show_named.py`: prints one op or one value of a run.
+- `show_named.py`: prints one operation, or one message (by its value), of a run.
 - `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: render one run as a single HTML page.
 - `wording/`: the phrases that terminal, page and index share.
 - `drawings.py`: writes the drawings of a scripted run as files.

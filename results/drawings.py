@@ -17,7 +17,7 @@ def write_drawings(paths: RunPaths, folder: Path) -> list[Path]:
         folder: The folder for the files; created if it is missing.
 
     Returns:
-        The files written.
+        The written files.
 
     Raises:
         StoreError: The run is not a scripted run, or the folder cannot be written.

@@ -63,7 +63,7 @@ class Environment:
         libraries: The version of each installed library. `kafka-clients` is listed only if the
             workload uses Kafka's own Java client.
         started_utc: Start of the run on the wall clock, `20261121T104500Z`. It is only for display.
-        started_unix_s: Start of the run in seconds since 1970. It converts the times in brokers'
+        started_unix_s: Start of the run in seconds since 1970. This converts the times in brokers'
             logs to times of the run.
         clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times in the record.
         doctor: One sentence for each topic that `logquake doctor` checked on this machine.

@@ -1,6 +1,6 @@
 """The page of imported histories: a single HTML file without scripts or outside resources.
 
-An imported history has no run folder, brokers or faults. The page therefore shows its verdict only.
+An imported history has no run folder, brokers or faults. The page therefore shows only the verdict.
 """
 
 from collections.abc import Sequence

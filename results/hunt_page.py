@@ -1,4 +1,4 @@
-"""The result table and page of a hunt: the runs, the failures, and the transitions reached.
+"""The result table and page of a hunt: the runs, the failures, and the reached transitions.
 
 A hunt executes many runs with plans chosen at random, to find failures.
 """
@@ -55,7 +55,7 @@ class Find:
         recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and the other promises
             that reruns broke.
         controls: For each control system: its name, the number of its runs with the failure, the
-            other promises that they broke, and the changes in its plans.
+            other promises that these runs broke, and the changes in the plans.
         others: Ids of reruns and controls that broke another promise.
         command: The command that executes the run again.
         control_commands: The commands that execute the run on the control systems.
@@ -123,7 +123,7 @@ class HuntStory:
         unknown: Reasons for missing verdicts, each with its number of runs.
         finds: The failures, the first one first.
         clean: Systems without a failure: name, minutes of main phases, number of runs.
-        growth: After each run: minutes of main phases, transitions and successions reached.
+        growth: After each run: minutes of main phases, reached transitions and successions.
         first: For each transition, the minutes until a run first reached it.
         never: Transitions of the catalogue that no run reached.
         values: The randomly chosen values of each setting.

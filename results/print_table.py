@@ -1,4 +1,4 @@
-"""Print texts and tables in a terminal, without markup or control codes from outside."""
+"""Print texts and tables in a terminal. Markup and control codes in these texts have no effect."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,8 +1,8 @@
 """How often a failure recurs in reruns: definition, counting rules, and wording.
 
 A repeat is a rerun: a run that a suite or `logquake repro` executes because another run failed. Its
-`night.json` names the failed run. A failure's repeats are the repeats of all runs with its
-signature. The rules are:
+`night.json` names the failed run. The repeats of a failure are the repeats of all runs with the
+failure's signature. The rules are:
 
 - A repeat counts if its verdict is valid or invalid. An unknown verdict shows nothing about a
   broken promise. So a repeat with an unknown verdict counts only if the reason of the verdict is
@@ -56,7 +56,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """How often a failure recurred in reruns of its failed runs.
+    """How often a failure recurred when runs with this failure were rerun.
 
     Attributes:
         same_seed: Rate in reruns with the seed of the failed run.
@@ -83,10 +83,10 @@ class Trial:
 
     Attributes:
         run_id: Id of the run.
-        why: Reason for which it was executed.
-        repeats: Id of the run that it reruns; empty if none.
-        verdict: `valid`, `invalid` or `unknown`; empty if it has none.
-        signature: Key of its failure; empty if it has none.
+        why: Reason for which the run was executed.
+        repeats: Id of the failed run that this run reruns; empty if none.
+        verdict: `valid`, `invalid` or `unknown`; empty if not judged.
+        signature: Key of the run's failure; empty if the run did not fail.
     """
 
     run_id: str

@@ -1,7 +1,7 @@
 """The HTML page of a run: one file without scripts or outside resources.
 
 The page is made from stored files, so it can be written again at any time. This also works for a
-run that died. If data is missing, the page omits it or says so. All text from outside passes
+run that died. If data is missing, the page says so or is shorter. All text from outside passes
 `inert` and the template's escaping.
 """
 
@@ -73,9 +73,9 @@ def load() -> None:
 def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files next to it.
 
-    The page of a scripted run also shows a run with another rule, if the store has one. The other
-    run's page is then written again too, because it shows this run. Another user's page is not
-    written.
+    The page of a scripted run also shows a run with another rule, if the store has one. The page of
+    that run is then written again too, because it shows this run. A page that belongs to another
+    user stays unchanged.
 
     Args:
         paths: The run.
@@ -112,7 +112,7 @@ def render_report(
 
     Args:
         paths: The run.
-        page: The future page file; links to the run's files are relative to it.
+        page: Path of the page to write; links to the run's files are relative to this path.
         plots: Plots as SVG, by name; None to make them here.
     """
     tables = RunTables(paths)

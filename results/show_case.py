@@ -1,4 +1,4 @@
-"""Print a failure in a terminal: the broken promise, the main anomaly, how often it recurs."""
+"""Print a failure in a terminal: broken promise, main anomaly, and recurrence of the failure."""
 
 from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Print the details of one op or value of a run in a terminal."""
+"""Print the details of one op or one message (value) in a terminal."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -179,7 +179,7 @@ def _print_copies(tables: RunTables, value: int, console: Console) -> None:
 
 
 def _print_truncations(tables: RunTables, sends: pa.Table, console: Console) -> None:
-    """Print which replicas truncated the offset of a value, and why."""
+    """Print which replicas truncated their log at or before a message's offset, and why."""
     rows = []
     for send in sends.filter(pc.field("offset") >= 0).slice(0, MAX_ROWS).to_pylist():
         here = (pc.field("topic") == send["topic"]) & (pc.field("partition") == send["partition"])

@@ -1,8 +1,8 @@
 """The signature of a failure, which identifies the failure in different runs and nightly runs.
 
 A signature consists of anomaly names, place and fault families. It contains nothing random: no
-offset, value, time, id, partition or topic. It also leaves out anomalies that are symptoms of
-another one. For example, a lost write leaves a gap in the offsets, and it is random whether a
+offset, value, time, id, partition or topic. It also leaves out an anomaly that is a symptom of
+another anomaly. For example, a lost write leaves a gap in the offsets, and it is random whether a
 reader notices the gap. The faults are the families that the plan requested, not the faults chosen
 from the seed. So an entry of a suite has the same faults with every seed.
 """
@@ -81,8 +81,8 @@ def signature_of(
 ) -> Signature | None:
     """Return the signature of a run's failure, or None if the run did not fail.
 
-    An anomaly that a scenario intends to show is not a failure, but its absence is one. An
-    interrupted run without enough activity is not a failure.
+    An anomaly that a scenario intends to show is not a failure. The absence of such an anomaly is a
+    failure. An interrupted run without enough activity is not a failure.
 
     Args:
         verdict: Verdict of the run.

@@ -1,9 +1,9 @@
 """The store: one folder for each run, `STORE/<name>/<UTC time>-<seed>/`, and `STORE/latest`.
 
-While a run is in progress, its process holds an flock on the `lock` file. When the process ends in
-any way, the kernel releases the lock. So other processes can see whether a run is running, also
-from another container that shares the store. A forked child would keep the lock, so it first
-releases the lock.
+While a run is in progress, its process (the controller) holds an flock on the `lock` file. When the
+process ends in any way, the kernel releases the lock. So other processes can see whether a run is
+running, also from another container that shares the store. A forked child would keep the lock, so
+it first releases the lock.
 
 The lock file contains the pid of the controller (for people), the boot and PID namespace of the
 controller (`results.record.world`), and the file's inode number. A copy of the run has another
@@ -83,7 +83,10 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 class RunLock:
-    """The lock of a run in progress, as a context manager. The process's end also releases it."""
+    """The lock of a run in progress, as a context manager.
+
+    The end of the process also releases the lock.
+    """
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -160,7 +163,7 @@ def _take(handle: int, paths: RunPaths) -> None:
 
 
 def is_alive(paths: RunPaths) -> bool:
-    """Return whether the run's controller is still running anywhere, i.e. whether its lock is held.
+    """Return whether a run's lock is held, i.e. whether the run's controller still runs anywhere.
 
     Raises:
         StoreError: The lock file exists, but cannot be read or is not a lock file.
@@ -175,7 +178,7 @@ def is_alive(paths: RunPaths) -> bool:
 
 
 def process_of(paths: RunPaths) -> int | None:
-    """Return the pid of the controller that last locked the run; None if it is not valid here.
+    """Return the pid of the controller that last locked the run; None if meaningless here.
 
     The result is None before the first lock, after a reboot, and for another PID namespace.
     """
@@ -210,7 +213,8 @@ class Store:
         """Create the store's folder and write a test file, before a cluster is started.
 
         Raises:
-            StoreError: The folder cannot be created or written, or brokers cannot use its name.
+            StoreError: The folder cannot be created or written, or brokers cannot use the folder's
+                name.
         """
         try:
             str(self.root.absolute()).encode("utf-8")
@@ -235,7 +239,7 @@ class Store:
 
     @contextlib.contextmanager
     def create(self, name: str, seed: int) -> Iterator[RunPaths]:
-        """Create and lock the folder of a new run, and point `latest` to it.
+        """Create and lock the folder of a new run, and point `latest` to this folder.
 
         The lock is held until the end of the `with` block.
 
@@ -309,7 +313,7 @@ class Store:
         return self._find_by_id(text)
 
     def find_all(self, text: str) -> list[RunPaths]:
-        """Return all runs that match a pattern (`log/2026*`, `runs/*/*`) or a name, at least one.
+        """Return all runs that match a pattern (`log/2026*`, `runs/*/*`) or a name.
 
         Raises:
             StoreError: No run matches.

@@ -19,7 +19,7 @@ from results.record.paths import RunPaths
 from results.record.tables import TABLES
 
 DAMAGES = (StoreError, OSError, ValueError, KeyError, TypeError, RecursionError, pa.ArrowException)
-"""Exceptions that reading a damaged or malicious record may raise."""
+"""The exceptions that a reader of a damaged or malicious record may raise."""
 _RUN: "pa.Field[Any]" = pa.field("run_id", pa.string())
 _PLACE: "list[pa.Field[Any]]" = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
 _SECOND: "pa.Field[Any]" = pa.field("second", pa.int64())

@@ -80,8 +80,8 @@ def refuse_unless_own(paths: RunPaths) -> None:
 
     Raises:
         NotOursError: The folder belongs to another user, or is a link to another place.
-        UntrustedRunError: A file or folder in it is a link, belongs to another user, or is writable
-            by other users; or other users can replace the run's folder.
+        UntrustedRunError: A file or folder of the run is a link, belongs to another user, or is
+            writable by other users; or other users can replace the run's folder.
         StoreError: The folder cannot be checked.
     """
     try:
@@ -294,7 +294,7 @@ def _see(paths: RunPaths, path: Path) -> None:
 
 
 def _distrust(path: Path, root: Path) -> str:
-    """Return why a file or folder of a run is not trusted; "" if it is."""
+    """Return why a file or folder of a run is not trusted; "" if it is trusted."""
     found = path.lstat()
     where = f"{path.relative_to(root.parent)}"
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):

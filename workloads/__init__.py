@@ -4,7 +4,8 @@ A workload is a pure generator (`log.py`, `txn.py`, `groups.py`). The generator 
 phase and the observations, and returns the next op for a free process. The other modules execute
 and record ops:
 
-- `allotment.py` assigns values to sends, and `assigning.py` assigns partitions to readers.
+- `allotment.py` assigns numbers (values) to messages, and `assigning.py` assigns partitions to
+  readers.
 - `worker.py` is an operating system process. It executes the ops of many logical processes
   (`crew.py`) on the recording clients of `clients/`, and writes the live streams (`recorder.py`).
 - `aside.py` runs calls that wait for a coordinator, such as transactions, in separate tasks.

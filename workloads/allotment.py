@@ -1,4 +1,4 @@
-"""The values that a worker may send: ranges of sequence numbers that no other worker uses."""
+"""The numbers (values) of messages that a worker may send: ranges that no other worker uses."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Allotment:
 
         Args:
             key: The partition.
-            count: The number of values. None for the number in the plan.
+            count: The number of values. None means the number in the plan.
         """
         number, count = self._numbers[key], count or self._count
         first, block = self._ranges[key].take(count)
@@ -50,7 +50,7 @@ class _Range:
         self._next = self._end = 0
 
     def take(self, count: int) -> tuple[int, tuple[int, int] | None]:
-        """Return the first of `count` sequence numbers, and a newly opened block, if any."""
+        """Return the first of `count` sequence numbers, and the new block if one was opened."""
         opened = None
         if self._next + count > self._end:
             self._block += self._workers

@@ -16,7 +16,7 @@ READ_AGAIN_LIMIT = 5000
 START_OVER_SHARE = 0.5
 START_OVER_FAR_SHARE = 0.125
 HEAVY_EXTRA_SHARE = 0.25
-"""Under heavy load, the share of assignments with one partition outside the thread's own share."""
+"""Under heavy load, how often an assignment has a partition that is not the thread's own."""
 HEAVY_AGAIN_SHARE = 0.25
 """Under heavy load, the records that may be read again, as a share of all records read so far."""
 
@@ -25,9 +25,9 @@ class Assigner:
     """Assigns partitions to the threads of a worker.
 
     Each thread always reads its own share of the partitions, so that every partition is read. A
-    thread also reads some other partitions, which change with each assignment. Under heavy load
-    these are few, and only a limited number of records may be read again. So the threads read about
-    as many records as were sent.
+    thread also reads some other partitions, which change with each assignment. Under heavy load a
+    thread reads few other partitions, and only a limited number of records again. So the threads
+    read about as many records as were sent.
 
     Args:
         plan: The plan, with the topics, the partitions and the concurrency.
@@ -50,14 +50,17 @@ class Assigner:
     def assign(self, observed: Observed, *, kept: Sequence[Key] | Mapping[Key, int]) -> Assign:
         """Return a thread's next assignment: its share, and some more partitions.
 
-        If the thread keeps a partition, it continues at its position.
+        If the thread keeps a partition, it continues where it stopped reading this partition.
         """
         keys = self.share_of(observed.thread)
         keys += [key for key in self._extras() if key not in keys]
         return Assign(starts={key: self._start(key, observed, kept=key in kept) for key in keys})
 
     def share_of(self, thread: int) -> list[Key]:
-        """Return the partitions that a thread always reads. Together, the threads read them all."""
+        """Return the partitions that a thread always reads.
+
+        Together, the threads read all partitions.
+        """
         own = {thread % len(self._keys), *range(thread, len(self._keys), self._concurrency)}
         return [self._keys[index] for index in sorted(own)]
 
@@ -70,10 +73,10 @@ class Assigner:
         return [self._random.choice(known)] if more else []
 
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
-        """Return the offset from which to read a partition, or None for its start.
+        """Return the offset from which to read a partition, or None for the partition's start.
 
         The thread continues a partition that it keeps. It may read another partition again from the
-        start while that is cheap. Reading again is useful, because it must return the same records.
+        start while that is cheap. A second read is useful, because it must return the same records.
         """
         known = observed.positions.get(key)
         if kept and known is not None:

@@ -20,7 +20,7 @@ class Crash:
     Attributes:
         worker: The worker's number.
         signal: The signal's name, such as `SIGSEGV`.
-        said: Its last output lines, without librdkafka's ordinary log lines.
+        said: The worker's last output lines, without librdkafka's ordinary log lines.
     """
 
     worker: int
@@ -33,8 +33,8 @@ def crash_of(worker: int, code: int | None, log: Path) -> Crash | None:
 
     Args:
         worker: The worker's number.
-        code: Its exit code, as in `Popen.returncode`.
-        log: The file with its output.
+        code: The worker's exit code, as in `Popen.returncode`.
+        log: The file with the worker's output.
     """
     name = CRASHES.get(-code) if code is not None else None
     return Crash(worker=worker, signal=name, said=_last_words(log)) if name else None

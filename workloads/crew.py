@@ -1,9 +1,8 @@
 """The logical processes of one worker: each executes one op at a time, without its own thread.
 
-An op that ends as `info` ends its process. Its thread number continues as the next process
-(`process = thread + k * concurrency`), with a new consumer. All processes share a producer, but
-each thread has its own transactional producer. Calls that wait for a broker run in separate tasks
-(`aside.py`).
+An op that ends as `info` ends its process. The op's thread continues as the next process (`process
+= thread + k * concurrency`), with a new consumer. All processes share a producer, but each thread
+has its own transactional producer. Calls that wait for a broker run in separate tasks (`aside.py`).
 """
 
 from collections import Counter, deque
@@ -47,7 +46,8 @@ WORKER_BITS = 40
 MEMBER_WAIT_S = 0.005
 """Seconds that a group member's poll waits for records. This avoids a busy loop."""
 REST_NS = 250_000_000
-"""The pause after a failed poll. Without it, a lasting error costs a new consumer for each op."""
+"""The pause after a failed poll. Without it, a lasting error would cause a new consumer for each
+op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,14 @@ class _Thread:
     reader: Reader
     transactor: Transactor | None = None
     member: Member | None = None
-    """The process's consumer, after it has joined a group."""
+    """The consumer of the process, if this consumer has joined a group."""
     assigned: bool = False
     rest_until_ns: int = 0
     starts: dict[Key, int | None] = field(default_factory=dict)
     """The offset of each partition in the process's manual assignment."""
     positions: dict[Key, int] = field(default_factory=dict)
     unhandled: Batch | None = None
-    """Records that a group member has read, but not yet acknowledged or handled in a
+    """The records that a group member has read, but has not yet acknowledged or handled in a
     transaction."""
 
 
@@ -87,8 +87,8 @@ class Crew:
     """The threads of a worker, with their ops in flight.
 
     Args:
-        threads: Their numbers, below the plan's concurrency.
-        concurrency: The run's concurrency. A thread's next process number is higher by this.
+        threads: The threads' numbers, below the plan's concurrency.
+        concurrency: The run's concurrency. A thread's next process number is higher by this number.
         worker: The worker's number: the high bits of its op ids.
         generator: The workload's generator.
         clients: Creates clients.
@@ -137,7 +137,7 @@ class Crew:
         self.taken: set[Key] = set()
         """The partitions in which a message was acknowledged since the set was last emptied."""
         self.read: set[tuple[str, Key]] = set()
-        """Pairs of a group and a partition that a member has read since the set was last
+        """(group, partition) for each partition that a member has read since the set was last
         emptied."""
 
     @property
@@ -175,7 +175,7 @@ class Crew:
             self._free.append(self._resting.popleft())
 
     def end(self) -> None:
-        """Record the requests of group members that got no response from their group."""
+        """Record those requests of group members to which no response came."""
         for thread in self._threads:
             self._note_group_offsets(thread, self._next_op_id, last=True)
 
@@ -269,7 +269,7 @@ class Crew:
         self._aside.do(work, done)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
-        """Set a process's position after a transaction: forward, or back if it was aborted.
+        """Move a process's position after a transaction: forward, or back after an abort.
 
         The reads of an aborted transaction do not count. So the reader returns to the position at
         which the transaction began, like applications that read, process and write in transactions.
@@ -455,8 +455,8 @@ def _outcome(op: Txn, result: TxnResult) -> Outcome:
     """Return the outcome of a transaction; `info` if its input records must be read again.
 
     If the transaction of a group member fails, the member's committed position is below the records
-    it has read. Only the outcome `info` ends its process, so that the next process reads the
-    records again.
+    it has read. Only the outcome `info` ends the member's process, so that the next process reads
+    the records again.
     """
     return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 

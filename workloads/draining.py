@@ -30,8 +30,8 @@ _ASK_S = 1.0
 REST_S = 0.25
 """Pause in seconds after an error."""
 MOST_ERRORS = 8
-"""The maximum number of successive errors of a member. Then a new member replaces it, which may
-also lose a record."""
+"""The maximum number of successive errors of a member. Then a new member replaces this member. In a
+replacement, the group may lose a record, too."""
 
 
 class Drain:
@@ -60,7 +60,7 @@ class Drain:
     def drain(
         self, is_done: Callable[[], bool], timeout_s: float, stop: Event | None = None
     ) -> bool:
-        """Accept records until the group has finished all. Return whether it has finished all.
+        """Accept records until the group has finished all records; return whether it has.
 
         Args:
             is_done: A function, called every second, that returns whether the group has finished.

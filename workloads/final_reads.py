@@ -1,8 +1,8 @@
 """The final reads: new consumers read every partition from its beginning to its end.
 
 The final reads run when the workers have stopped and the cluster has recovered. A read is complete
-only if its position reaches the target: the leader's last stable offset after the last send ended.
-If clients write in transactions, the final reads are read_committed.
+only if its position reaches the target: the last stable offset that the leader reported after the
+last send. If clients write in transactions, the final reads are read_committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ class _Reader:
 
 
 class FinalReader:
-    """Reads with several consumers in turn until all targets are reached.
+    """A reader that uses several consumers in turn until all targets are reached.
 
     Args:
         reader: Creates the consumer of a process.
@@ -94,7 +94,7 @@ class FinalReader:
         self._stride = count
 
     def read(self, timeout_s: float) -> dict[Key, int]:
-        """Read all partitions until their targets or the time limit.
+        """Read all partitions up to the targets, or until the time limit.
 
         Return the positions reached.
         """
@@ -194,8 +194,8 @@ def read_to_end(
         plan: The run's plan.
         topics: The created topics.
         reader: Creates the consumer of a process, as `final_reader` does.
-        targets: For each (topic, partition), the leader's last stable offset after the last send
-            ended.
+        targets: For each (topic, partition), the last stable offset that the leader reported after
+            the last send.
         clock: The run's clock.
         live: The folder of the live streams; the writer's name is `final`.
         timeout_s: The limit for all partitions together.

@@ -43,7 +43,7 @@ class FleetError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Counts of a period of time.
+    """The counts of ops and arrivals in a period of time.
 
     Attributes:
         ops: The number of ended ops of each kind (f) and outcome.
@@ -101,11 +101,11 @@ class _Status:
 
 
 class FleetWorker(Protocol):
-    """One worker, as its fleet sees it.
+    """One worker, from the point of view of the fleet.
 
     Attributes:
         number: The worker's number.
-        log: The file with its output.
+        log: The file with the worker's output.
         stopping: Whether it was asked to stop.
         told: The reports of the worker so far.
     """
@@ -151,7 +151,7 @@ class Fleet:
         paths: The run's paths. Streams go to `live`, workers' output to `workers/worker-<i>.log`.
         worker: A function that starts a worker with an output folder. None to start a process.
         library: A folder with another version of the client library, to put first on the Python
-            path of worker processes. None for the installed version.
+            path of worker processes. None means the installed version.
         java: The command line of the JVM with Kafka's own clients. Empty for librdkafka.
     """
 

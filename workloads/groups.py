@@ -1,8 +1,8 @@
 """The groups workload: the log workload, plus consumers that are group members.
 
-Every second thread of a worker belongs to a group. The others send and read as in the log workload.
-Members join, leave, crash, commit their positions, get other partitions in rebalances, and go back
-to read again.
+Every second thread of a worker belongs to a group. The other threads send and read as in the log
+workload. Members join, leave, crash, commit their positions, get other partitions in rebalances,
+and go back to read again.
 """
 
 from random import Random
@@ -15,14 +15,15 @@ from workloads.protocol import Commit, Crash, Observed, Op, Poll, Seek, Subscrib
 
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
-"""Share of ending members that send LeaveGroup; the others end without it."""
+"""The share of members that send LeaveGroup when they end; the others end without it."""
 COMMIT_SHARE = 0.3
-"""Share of polls that commit."""
+"""The share of polls that commit."""
 SYNC_SHARE = 0.5
-"""Share of commits that wait for the answer."""
+"""The share of commits that wait for the response."""
 MEAN_SEEK_S = 3.0
 TO_COMMITTED_SHARE = 0.5
-"""Share of seeks to the committed offset; the others go back by up to `MOST_BACK` records."""
+"""The share of seeks that go to the committed offset; others go back at most `MOST_BACK`
+records."""
 MOST_BACK = 500
 POLL_LIMIT = 2000
 

@@ -16,7 +16,7 @@ from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
 from workloads.txn import Feeds, Pauses, TxnGenerator
 
 SEND_SHARE = 0.5
-"""The share of plain sends among a writing thread's ops. Half of the others are transactions."""
+"""The share of plain sends among a writing thread's ops. Half of the other ops are transactions."""
 
 
 class KeyedGenerator:

@@ -1,4 +1,4 @@
-"""A group member: its assignments, revocations, committed offsets and answers.
+"""A group member: its assignments, revocations and committed offsets, and the responses to it.
 
 A client executes the group protocol: librdkafka (`workloads.clients.member`), or a simulated
 client.
@@ -23,11 +23,12 @@ class GroupError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A coordinator's answer for one partition.
+    """A coordinator's response for one partition.
 
     Attributes:
         key: The partition.
-        offset: The committed offset. None if there is none, or if this answers a commit.
+        offset: The committed offset. None if the group has none, or if this is the response to a
+            commit.
         metadata: The metadata of the commit.
         error: The error; None if there is none.
     """
@@ -48,7 +49,7 @@ class Listener(Protocol):
         """Handle revoked partitions."""
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Handle an asynchronous commit's answer: an error for all, or one for each partition."""
+        """Handle a commit's asynchronous response: one error, or one response per partition."""
 
 
 class GroupClient(Protocol):
@@ -68,19 +69,19 @@ class GroupClient(Protocol):
         """
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start to read assigned partitions. If a start is None, the client looks it up."""
+        """Start to read assigned partitions. A start of None means the committed offset."""
 
     def committed(self, keys: Sequence[Key], timeout_s: float) -> Sequence[Answer]:
         """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: No answer came in time.
+            GroupError: No response came in time.
         """
 
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers if `wait` is set.
+        """Commit positions; return the responses if `wait` is set.
 
         Raises:
             GroupError: The whole commit failed.
@@ -106,9 +107,9 @@ class GroupClient(Protocol):
 class GroupMember:
     """A group member. It implements `workloads.protocol.Member`.
 
-    After a rebalance, its positions are the group's committed offsets. The member requests them
-    itself, so that the record has the answer. The client reports a rebalance during a poll, so a
-    poll may wait for `FETCH_S`. Each commit has its op's number as metadata.
+    After a rebalance, the member's positions are the group's committed offsets. The member itself
+    requests these offsets, so that the record has the response. The client reports a rebalance
+    during a poll, so a poll may wait for `FETCH_S`. Each commit has its op's number as metadata.
 
     Args:
         client: The group client, used by this member only.
@@ -123,7 +124,7 @@ class GroupMember:
         self._told: list[GroupOffset] = []
         self._waiting: dict[tuple[int, Key], GroupOffset] = {}
         self._positions: dict[Key, int | None] = {}
-        """The position in each assigned partition. None if no record of it was read yet."""
+        """The position in each assigned partition. None if no record was read yet."""
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Raise an error, because the group assigns partitions.
@@ -153,7 +154,7 @@ class GroupMember:
         return replace(batch, rebalances=rebalances)
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, and wait for the answer if `wait` is set. Return the error, if any."""
+        """Commit positions; if `wait` is set, wait for the response. Return the error, if any."""
         asked_ns, act = self._clock.now_ns(), GroupAct.COMMIT
         for key, offset in positions.items():
             self._waiting[op_id, key] = GroupOffset(
@@ -171,8 +172,8 @@ class GroupMember:
     def seek(self, back: int | None) -> Sought:
         """Go back to the group's committed offsets, or by `back` records.
 
-        As at an assignment, the member asks for the committed offsets itself, so that the record
-        has the answer.
+        As after an assignment, the member itself requests the committed offsets, so that the record
+        has the response.
         """
         at_ns = self._clock.now_ns()
         read = {key: stood for key, stood in self._positions.items() if stood is not None}
@@ -227,7 +228,7 @@ class GroupMember:
         self._note(AssignmentKind.REBALANCE_REVOKED, dict.fromkeys(keys), self._clock.now_ns())
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Record the answers to commits."""
+        """Record the responses to commits."""
         told_ns = self._clock.now_ns()
         for each in answers:
             why = error or each.error

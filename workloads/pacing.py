@@ -87,7 +87,7 @@ class Arrivals:
         return self._start_ns + int(self._scheduled * NS_PER_S / self._rate) if self._rate else 0
 
     def closed(self, now_ns: int | None = None) -> list[ArrivalCount]:
-        """Return the windows that can no longer change, each only once. For None, return all."""
+        """Return the windows that can no longer change, each only once. `None` means all."""
         limit_ns = None if now_ns is None else now_ns - WINDOW_NS - 2 * PATIENCE_NS
         done = [key for key in self._windows if limit_ns is None or key[0] <= limit_ns]
         counts = []

@@ -20,11 +20,12 @@ from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
 MEAN_CRASH_S = 15.0
 """Average seconds between the ends of two members. If a member ends without LeaveGroup, the group
-assigns no partitions until the session timeout. Between two ends it needs time to work."""
+assigns no partitions until the session timeout. Between two ends the group needs time to work."""
 LEAVE_SHARE = 0.7
-"""Share of ending members that send LeaveGroup; the others end without it."""
+"""The share of members that send LeaveGroup when they end; the others end without it."""
 MOST_READ = 40
-"""The most records in one transaction. Few records let many transactions be open around a fault."""
+"""Maximum number of records in a transaction. It is small, so that a fault meets many
+transactions."""
 MOST_SENDS = 3
 """The maximum number of partitions to which one transaction writes."""
 

@@ -26,12 +26,12 @@ Key = tuple[str, int]
 """A topic and the number of one of its partitions."""
 Values = NDArray[np.int64]
 Column = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int8] | Sequence[int | None]
-"""A column of numbers. If every record has a number, it is an array."""
+"""A column of numbers. If every record has a number, the column is an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Values that a worker may use: from `value_from` up to, but not including, `value_to`."""
+    """The values that a worker may use: from `value_from` to `value_to - 1`."""
 
     value_from: int
     value_to: int
@@ -70,7 +70,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """Read these partitions from now on, each from its offset (None: from its beginning)."""
+    """Read these partitions from now on, each from the given offset (None: from the start)."""
 
     starts: Mapping[Key, int | None]
 
@@ -84,7 +84,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """Go back, as a group member, in each assigned partition that was read.
+    """Go back in each assigned partition from which the group member has read.
 
     Attributes:
         back: The number of records to go back. None to use the group's committed offset.
@@ -119,15 +119,15 @@ class Txn:
     """One transaction.
 
     Attributes:
-        mops: Its micro-operations (sends and polls), in order.
-        end: Its planned end.
+        mops: The micro-operations (sends and polls), in order.
+        end: The planned end.
         commits_positions: Whether the transaction commits the reader's positions
             (`send_offsets_to_transaction`).
         pause_s: Seconds that the client pauses in the middle. The coordinator may abort the
             transaction meanwhile; the client does not check this.
         pause_after: The number of micro-operations before the pause.
-        handles: Whether it handles the records of the last poll of its process, a group member. It
-            then sends one value for each record, in order, and commits the records' positions.
+        handles: Whether the transaction handles the records of a group member's last poll. It then
+            sends one value for each record, in order, and commits the records' positions.
     """
 
     mops: Sequence[Send | Poll]
@@ -209,10 +209,10 @@ class Workload:
     """A workload; `registry` lists all of them by name.
 
     Attributes:
-        generator: Creates the generator of its ops.
+        generator: Creates the generator of ops.
         brief: The clients' work, in a few words.
         does: The clients' work, in sentences, for the table of `docs/workloads.md`.
-        finds: The anomalies that it can find besides losses and duplicates, for that table.
+        finds: The anomalies that it can find besides losses and duplicates, for the same table.
         ops: The meaning of an op, for the table of `docs/architecture.md`.
     """
 
@@ -260,11 +260,11 @@ class GroupOffset:
     Attributes:
         act: A commit, or the request for the committed offset at an assignment.
         key: The partition.
-        offset: The position; None if the group has committed none, or if no answer came.
+        offset: The position; None if the group has committed none, or if no response came.
         asked_ns: The earliest time of the request, in nanoseconds since the run's start.
         told_ns: The time of the response. None if no response came.
         outcome: ok or info. An error may come from a second attempt, after a successful first one.
-        error: The answer's error.
+        error: The error in the response.
         op_id: The op that committed; None for a request.
         committed_by: The op whose commit the group reported.
     """
@@ -282,7 +282,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance:
-    """Partitions that a group assigned to the consumer or revoked, as a poll reported.
+    """The partitions that a group assigned to the consumer or revoked, as reported by a poll.
 
     Attributes:
         kind: Assigned or revoked; lost partitions count as revoked.
@@ -315,7 +315,7 @@ class Batch:
     """The result of one poll: columns of equal length, in the order of the records.
 
     Attributes:
-        spans: Runs of records of the same partition, each with its number of records.
+        spans: For consecutive records of one partition: the partition and the number of records.
         offsets: The offset of each record.
         values: The value of each record; None if the payload is too short for one.
         leader_epochs: The epoch of each record's batch; None if the broker sent none.
@@ -325,7 +325,7 @@ class Batch:
         rebalances: The changes of the consumer's assignment during the poll, in order.
         commit_error: Why the positions were not committed. The records were still read.
         damage: The damage of each record (`results.record.contents`). None if not checked.
-        delivery_counts: For a share group: how often it has delivered each record.
+        delivery_counts: For a share group: how often the group has delivered each record.
         acquired_after_ns: For a share group: all records were acquired after this time, in
             nanoseconds since the run's start.
     """
@@ -355,12 +355,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A share group member's acknowledgements for its last poll, with the answers.
+    """A share group member's acknowledgements for its last poll, with the responses.
 
     Attributes:
         acts: The acknowledgement of each record, in order.
         errors: The error of each acknowledgement. None if the broker confirmed it.
-        asked_ns, told_ns: The times of request and answer, in nanoseconds since the run's start.
+        asked_ns, told_ns: The times of request and response, in nanoseconds since the run's start.
     """
 
     acts: Sequence[ShareAct]
@@ -376,11 +376,11 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The delivery report of one value.
+    """The delivery report of one message.
 
     Attributes:
-        offset: The offset; None if unknown. Records of aborted transactions have one, too.
-        acked: Whether the brokers acknowledged it.
+        offset: The offset; None if unknown. Records of aborted transactions have an offset, too.
+        acked: Whether the brokers acknowledged the message.
         error: The error; None if acknowledged.
     """
 
@@ -394,11 +394,11 @@ class TxnResult:
     """The result of a transaction.
 
     Attributes:
-        outcome: ok if its commit succeeded; fail if it was to be aborted and no commit was ever
+        outcome: ok if the commit succeeded; fail if an abort was decided and no commit was ever
             sent; otherwise info.
         decision: The final decision: commit or abort.
-        ended: The coordinator's answer.
-        deliveries: A report for each value of the sends, in order, even if it was never sent.
+        ended: The coordinator's response.
+        deliveries: A report for each value of the sends, in order, also for unsent values.
         batches: The results of the polls, each with its micro-operation's number.
         error: The error; None if the outcome is ok.
     """
@@ -431,7 +431,7 @@ class LoneSender(Sender, Protocol):
     """A producer for a few sends."""
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Request the topic's metadata. Raise `ConnectionError` if they do not come in time."""
+        """Request the topic's metadata. Raise `ConnectionError` if none come in time."""
 
     def close(self) -> None:
         """End the producer at once; messages without a delivery report will get none."""
@@ -462,7 +462,7 @@ class Member(Reader, Protocol):
         """Join the group; return the error, if there is one."""
 
     def commit(self, positions: Mapping[Key, int], *, op_id: int, wait: bool) -> str | None:
-        """Commit positions, and wait for the answer if `wait` is set. Return the error, if any."""
+        """Commit positions; if `wait` is set, wait for the response. Return the error, or None."""
 
     def seek(self, back: int | None) -> Sought:
         """Go back to the group's committed offsets, or by `back` records."""
@@ -482,7 +482,7 @@ class Sharer(Member, Protocol):
     """A consumer that is a share group member."""
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:
-        """Acknowledge the records of the last poll, and wait for the answer."""
+        """Acknowledge the records of the last poll, and wait for the response."""
 
 
 class Transactor(Protocol):

@@ -22,7 +22,7 @@ class Readers:
         random: The workload's random source.
 
     Attributes:
-        assigner: Assigns partitions to them.
+        assigner: Assigns partitions to the processes.
     """
 
     def __init__(self, plan: Plan, random: Random) -> None:

@@ -117,7 +117,7 @@ class Recorder:
         writer: `worker-<i>`, or another user of clients.
         worker: The worker's number, a column of some tables.
         topics: The run's topics, for their ids.
-        acks: The plan's acks, a column of sends.
+        acks: The plan's acks, which is a column of the table of sends.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Recorder:
         })  # fmt: skip
 
     def sent(self, op_id: int, result: SendResult) -> None:
-        """Record the result of each send; a negative offset means none."""
+        """Record the result of each send; a negative offset means that it is unknown."""
         stream, length = self._streams["send_completions"], len(result.offsets)
         outcomes = result.outcomes or [Outcome.OK] * length
         errors = result.errors or [None] * length
@@ -219,8 +219,8 @@ class Recorder:
         """Record the result of a transaction, with an outcome for each of its sends.
 
         If the transaction was to be aborted and no commit was ever sent, no reader may ever see its
-        records. So its sends have failed, even if the op ended as `info` because one of its clients
-        was dropped.
+        records. So its sends have failed, even if the op ended as `info` because one of the op's
+        clients was dropped.
         """
         aborted = result.decision is Decision.ABORT
         outcome = Outcome.FAIL if aborted else result.outcome
@@ -316,11 +316,11 @@ class Recorder:
     def delivered(
         self, op_id: int, batch: Batch, *, process: int, asked_ns: int, at_ns: int
     ) -> None:
-        """Record the records that a share group delivered to a member.
+        """Write a row for each record that a share group delivered to a member.
 
         Args:
             op_id: The poll.
-            batch: Its records.
+            batch: The poll's records.
             process: The member.
             asked_ns: When the poll began.
             at_ns: When the poll ended.

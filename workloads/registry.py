@@ -1,4 +1,4 @@
-"""The workloads by name. To add one, write its module and test, and add a line to `WORKLOADS`."""
+"""The workloads by name. To add a workload, write a module and a test, and extend `WORKLOADS`."""
 
 from collections.abc import Mapping
 

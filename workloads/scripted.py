@@ -2,8 +2,8 @@
 
 The code runs in the stage's process. Each call returns when all messages were answered or given up.
 Ops are recorded like a worker's ops, so that checkers see no difference. Record k of the scenario's
-partition has the value `(1 << 32) | k`. Its payload is the value and its name, `message<k>`, in
-ASCII.
+partition has the value `(1 << 32) | k`. The payload is the value and the record's name,
+`message<k>`, in ASCII.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ POLL_LIMIT = 10_000
 POLL_S = 0.1
 REST_S = 0.1
 REPORT_GRACE_S = 5.0
-"""Additional seconds: librdkafka checks for messages that timed out only once a second."""
+"""Additional seconds, because librdkafka checks only once a second for timed-out messages."""
 METADATA_LIMIT_S = 2.0
 _IMPATIENT = {
     # Errors are in the delivery reports. The console is for the scenario's output.
@@ -236,7 +236,7 @@ class Script:
         return [pack_value(PARTITION_NUMBER, first + step) for step in range(count)]
 
     def _make_ready(self, sender: LoneSender) -> None:
-        """Let a producer look up the partition's leader, so that its messages leave together."""
+        """Let a producer look up the partition's leader, so that messages are sent together."""
         try:
             sender.check_reachable(self._topic.topic, timeout_s=METADATA_LIMIT_S)
         except ConnectionError:

@@ -14,7 +14,7 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
-"""Seconds. After a longer pause of the client, the responses that it returns may be of any age."""
+"""Seconds. If the client was paused for longer, the responses that it returns may be of any age."""
 LONGEST_REQUEST_S = REQUEST_S + SLACK_S
 """The longest wait of a client for the response to a fetch: its socket timeout and some slack."""
 
@@ -88,7 +88,7 @@ class ShareMember:
         return replace(batch, acquired_after_ns=after_ns)
 
     def acknowledge(self, batch: Batch, acts: Sequence[ShareAct]) -> Settled:
-        """Acknowledge the records of the last poll, and wait for the answer."""
+        """Acknowledge the records of the last poll, and wait for the response."""
         asked_ns = self._clock.now_ns()
         whole = [acts[at % len(acts)] for at in range(len(batch.offsets))]
         errors = self._client.acknowledge(batch, whole)

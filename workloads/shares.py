@@ -2,7 +2,7 @@
 
 Every fourth thread of a worker is a member of the single share group, with at most four members in
 all. A member takes records, accepts most of them, releases some, rejects a few, and waits for the
-answer. Members end with or without leaving, also while they hold records. The other threads send
+response. Members end with or without leaving, also while they hold records. The other threads send
 and read as in the log workload.
 """
 
@@ -19,14 +19,15 @@ MEAN_CRASH_S = 15.0
 """Average seconds between the ends of two members. A new member gets its first records only after
 some seconds, and must have time to work before the next end."""
 LEAVE_SHARE = 0.5
-"""Share of ending members that leave the group properly; the others just disappear."""
+"""The share of members that leave the group properly when they end; the others just disappear."""
 EMPTY_HANDED_SHARE = 0.5
-"""The share of ending members that hold no records. Others hold the records of their last poll."""
+"""The share of members that hold no records when they end. The others hold the records of their
+last poll."""
 RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
-"""Shares of records that are released and rejected; the others are accepted."""
+"""The fractions of records that are released and rejected; the others are accepted."""
 POLL_LIMIT = 100
 _ACTS = 64
-"""Number of random acknowledgements for a poll, which its records use in turn."""
+"""Number of random acknowledgement types for a poll; the records use the types in turn."""
 
 
 class SharesGenerator:
@@ -47,7 +48,7 @@ class SharesGenerator:
         self._log = LogGenerator(plan, worker=worker, workers=workers, threads=others)
         self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
         self._doomed: set[int] = set()
-        """Threads whose member ends as soon as it holds a record."""
+        """The threads whose members end as soon as they hold a record."""
 
     def next_op(self, observed: Observed) -> Op:
         """Return the next op of a share group member, or of another process."""

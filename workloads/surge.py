@@ -19,7 +19,8 @@ from workloads.readers import Readers
 MEAN_SURGE_S = 4.0
 """Average seconds between two surges. Most faults last longer than this, but some are shorter."""
 SURGE_SHARE = 0.9
-"""Share of sends to the chosen partition. The others keep all partitions active."""
+"""The share of sends that go to the chosen partition. The other sends keep all partitions
+active."""
 POLL_LIMIT = 2000
 
 

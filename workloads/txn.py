@@ -19,18 +19,18 @@ from workloads.readers import Readers
 
 MOST_MOPS = 4
 TXN_SHARE = 0.5
-"""Share of a writing thread's ops that are transactions; the others are plain polls."""
+"""The share of transactions among a writing thread's ops; the other ops are plain polls."""
 SEND_SHARE = 0.6
-"""Share of micro-operations that are sends."""
+"""The share of sends among the micro-operations."""
 ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
-"""Among the transactions with polls, the share that also commits positions."""
+"""How often a transaction with polls also commits positions, as a share."""
 PAUSES = (0.5, 1.7)
 """Shortest and longest pause of a transaction, as multiples of its timeout. Coordinators check once
 a second for transactions that timed out."""
 LONG_SHARE, LONG_S = 0.2, 15.0
-"""The share of pauses that last longer, and the maximum of their additional seconds.
+"""The share of longer pauses, and by how many seconds these are longer at most.
 
 Old coordinators check for timeouts only once a minute.
 """
@@ -59,7 +59,7 @@ class Feeds:
 
 
 class Pauses:
-    """Adds a pause to some transactions, shorter or longer than their timeout.
+    """Adds a pause to some transactions; a pause is shorter or longer than the transaction timeout.
 
     Args:
         plan: The plan, with the seed and the timeout.

@@ -49,7 +49,7 @@ def way_of(group: str, plan: Plan, told: Mapping[str, object]) -> Way:
     Args:
         group: The group's id, which ends with its number.
         plan: The plan with the seed, and the features of its clients and brokers.
-        told: The user's settings for its members; ways that contradict them are left out.
+        told: The user's settings for the group's members; ways that contradict them are left out.
     """
     random = Random(f"{plan.seed}/ways")
     by_brokers = random.choice(CONSUMER_WAYS)

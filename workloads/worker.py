@@ -6,9 +6,9 @@ Standard input has JSON lines as commands:
   partitions that were active in the recovery.
 - `{"stop": 10.0}` starts no new ops, and waits that many seconds for ops in flight.
 
-If standard input ends, the controller has died. The worker then finishes its record and ends within
-a second. Standard output has a JSON line when the worker is ready, and then five lines a second
-with its counts. `workloads.fleet` controls the workers.
+If standard input ends, the controller (the main process of the run) has died. The worker then
+finishes its record and ends within a second. Standard output has a JSON line when the worker is
+ready, and then five lines a second with its counts. `workloads.fleet` controls the workers.
 """
 
 import ctypes
@@ -58,7 +58,7 @@ _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
 """The number of new objects until the next garbage collection: about fifty polls of messages."""
 _LAST_SECONDS = 3
-"""Seconds until the worker is killed after the controller's death, if its loop hangs."""
+"""Seconds until the worker is killed after the controller's death, if the worker's loop hangs."""
 
 
 class WorkerConfig(BaseModel):
@@ -98,7 +98,7 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command to a worker: a new phase, or its end within `limit_s` seconds."""
+    """A command to a worker: a new phase, or the worker's end within `limit_s` seconds."""
 
     phase: Phase | None = None
     order: Order | None = None
@@ -148,9 +148,10 @@ class Surroundings:
     """The environment of a worker.
 
     Attributes:
-        clients: Creates its clients, given the run's clock.
-        say: Sends a report to its controller.
-        flush_s: Seconds between writes of its record. A worker that may be killed writes often.
+        clients: Creates the worker's clients, given the run's clock.
+        say: Sends a report to the controller.
+        flush_s: Seconds between writes of the worker's record. A worker that may be killed writes
+            often.
     """
 
     clients: Callable[[WorkerConfig, RunClock], Clients]
@@ -163,8 +164,8 @@ class Worker:
 
     Args:
         config: The worker's configuration.
-        control: Its commands.
-        around: Its environment.
+        control: The commands to the worker.
+        around: The worker's environment.
     """
 
     def __init__(self, config: WorkerConfig, control: Control, around: Surroundings) -> None:

@@ -1,6 +1,6 @@
 """Collect the ops of a history, one by one, as columns for the record's tables.
 
-Each op that sends is one transaction, whatever its `f`. Its outcome is the outcome of all its
+Each op that sends is one transaction, whatever its `f`. The op's outcome is the outcome of all its
 sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition 5 of a
 topic named `key`. Each key that is not a number is a topic of its own, named like the key. Integer
 values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which `History.names`
@@ -9,7 +9,7 @@ lists.
 An op's id is the index of its invocation in the history. If the entries have no index, or indexes
 that do not increase, the id is the position of the invocation among the clients' entries, from 0.
 Times keep the order of entries: each entry is later than the one before it. Entries with equal
-nanoseconds are moved apart. So real-time order is the order of entries, as in Jepsen.
+times get different times. So real-time order is the order of entries, as in Jepsen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ class _Rows:
 
 
 class Collector:
-    """Collects the ops of a history as columns."""
+    """A collector that stores the ops of a history as columns."""
 
     def __init__(self) -> None:
         self._rows = _Rows()
@@ -79,7 +79,7 @@ class Collector:
         return len(self._rows.times) - 1
 
     def op(self, begun: int, *, process: int, f: str, ended: int, outcome: int, where: str) -> int:
-        """Add an op by the positions of its entries (ended: -1 if it is open); return its row."""
+        """Add an op and return its row; `begun` and `ended` are its entries (-1 for an open op)."""
         self._rows.ops.append((begun, process, f, ended, outcome))
         self._wheres.append(where)
         return len(self._rows.ops) - 1
@@ -254,7 +254,7 @@ def _ints(told: Sequence[int]) -> Ints:
 
 
 def indexes_of(told: Sequence[object]) -> Ints | None:
-    """Return the entries' indexes, or None if one is not a non-negative number."""
+    """Return the entries' indexes; None if one of them is missing, negative, or too large."""
     numbers = [each for each in told if type(each) is int and 0 <= each < FIRST_NUMBERED]
     return _ints(numbers) if len(numbers) == len(told) else None
 

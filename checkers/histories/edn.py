@@ -5,11 +5,11 @@ ms for an op, i.e. several minutes for a history of 200,000 ops. This reader tak
 (`benchmarks/histories.py`). A test compares this reader with the library on generated values.
 
 Maps become dicts. Vectors, lists and sets become tuples. Integers become ints, nil becomes None,
-true and false become bools. Every other value stays the text as it was written, such as `:send` or
+true and false become bools. Every other value stays text, exactly as written, such as `:send` or
 `"a b"`: keywords, strings, symbols, characters, other numbers, `##Inf`. So a keyword, a string and
 a symbol are always different.
 
-Tags are dropped and their values kept: `#jepsen.history.Op{...}` becomes the map.
+Tags are dropped, but the tagged values are kept: `#jepsen.history.Op{...}` becomes the map.
 
 See https://github.com/edn-format/edn.
 """
@@ -80,7 +80,7 @@ def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
         depth: 1 to yield the elements of the top-level vectors (or lists) instead of the vectors.
 
     Raises:
-        EdnError: With the line, as `line 3: ...`.
+        EdnError: The text is wrong. The message begins with the line: `line 3: ...`.
     """
     stack: list[tuple[str, list[Value]]] = []
     items: list[Value] = []

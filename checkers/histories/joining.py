@@ -110,7 +110,7 @@ def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
 
 
 def _close(whole: _Joined) -> None:
-    """Close the ops that are still open at the end with the outcome `info`."""
+    """Give the outcome `info` to the ops that are still open at the end."""
     did, left = Collected(), list(whole.open.values())
     for row, of in enumerate(left):
         did.did(row, of.f, of.value, _INFO)
@@ -175,7 +175,7 @@ def _moves(
 
 
 def _met(rows: Ints, process: Ints, deeds: Sequence[tuple[Ints, ...]]) -> list[set[int]]:
-    """Return, for each assignment, the places that its process used since its previous one."""
+    """Return, for each assignment, the places that its process used since the one before."""
     if not len(rows):
         return []
     touched, places = (stack([columns[side] for columns in deeds]) for side in (0, 2))

@@ -1,8 +1,8 @@
 """Judge imported histories with the functions that also judge runs, with either engine.
 
-A history is judged like a run in which only the clients were recorded. In this process, its tables
-go directly to the checkers. For Spark, the tables are written to files of a temporary store (for a
-cluster, as records). Spark judges all histories in one job.
+A history is judged like a run in which only the clients were recorded. In this process, the
+history's tables go directly to the checkers. For Spark, the tables are written to files of a
+temporary store (for a cluster, as records). Spark judges all histories in one job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,7 +84,8 @@ def judge_histories(
     `judge_with` does this with an engine.
 
     Args:
-        histories: The histories. They are read one after another, and none is kept.
+        histories: The histories. The histories are read one after another, and none of them is
+            kept.
         mode: The settings.
         picks: The value to use for each offset with several values, if known.
 

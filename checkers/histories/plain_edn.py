@@ -1,10 +1,11 @@
 """Read simple lines of EDN with a JSON reader.
 
-A line of Jepsen's `history.edn` is a map of keywords, integers, vectors and maps. It becomes JSON
-if its keywords get quotes, its elements get commas, and its maps become lists of keys and values. A
-Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads all remaining lines: lines
-with strings, sets, tags or other numbers, and lines that do not become JSON. Both readers give
-equal results, but this reader gives lists for vectors, not tuples. A test compares both readers.
+A line of Jepsen's `history.edn` is a map of keywords, integers, vectors and maps. Such a line
+becomes JSON if its keywords get quotes, its elements get commas, and its maps become lists of keys
+and values. A Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads all
+remaining lines: lines with strings, sets, tags or other numbers, and lines that do not become JSON.
+Both readers give equal results, but this reader gives lists for vectors, not tuples. A test
+compares both readers.
 """
 
 import re
@@ -34,7 +35,7 @@ def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
     """Yield the maps in the given lines, each of which must hold complete maps.
 
     Args:
-        lines: Lines, none of them empty.
+        lines: The lines. No line is empty.
 
     Raises:
         ValueError, TypeError: A line is not EDN, or holds something other than maps.
@@ -60,7 +61,7 @@ def _by_forms(line: bytes) -> Iterator[dict[Any, Any]]:
 
 
 def _as_json(text: bytes) -> bytes:
-    """Return lines of EDN as lines of JSON; empty if they are not simple."""
+    """Return lines of EDN as lines of JSON; empty if the lines are not simple."""
     parts = _KEYWORDS.split(text.replace(_TAG, b"{"))
     keywords = b"".join(parts[1::2])
     strange = b"".join(parts[::2]).translate(None, _PLAIN) or keywords.translate(None, _KEYWORD)

@@ -40,11 +40,11 @@ _OPENING = "[({ \t\r\n,"
 def read_histories(
     path: Path, spread: Spread = in_turn, *, stretch_bytes: int = _STRETCH_BYTES
 ) -> Iterator[History]:
-    """Yield the histories of a file, in its order.
+    """Yield the histories of a file, in the order of the file.
 
     Args:
         path: The file.
-        spread: Reads stretches of the file in parallel.
+        spread: The function that reads stretches of the file in parallel.
         stretch_bytes: The minimum length of a stretch. A shorter file is read at once.
 
     Raises:

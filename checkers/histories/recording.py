@@ -64,7 +64,7 @@ class _Invocation(NamedTuple):  # A tuple, because millions of dataclass objects
 
 
 class Recording:
-    """Takes the entries of one history in order, and returns its tables."""
+    """A builder that takes the entries of one history in order, and returns its tables."""
 
     def __init__(self, name: str, words: Words) -> None:
         self.name = name
@@ -96,7 +96,7 @@ class Recording:
             raise HistoryError(f"{where}: the type of an op must be invoke, ok, fail or info")
 
     def done(self) -> History:
-        """Close the ops that are still open with `info`, and return the history.
+        """Give the outcome `info` to the ops that are still open, and return the history.
 
         Raises:
             HistoryError: A value was sent twice to one key, or an offset is not a number.

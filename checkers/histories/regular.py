@@ -30,7 +30,7 @@ def regular_history(path: Path, name: str, spread: Spread, *, stretch_bytes: int
     Args:
         path: The file, which is not compressed.
         name: The history's name.
-        spread: Reads stretches in parallel.
+        spread: The function that reads stretches in parallel.
         stretch_bytes: The minimum length of a stretch.
     """
     with path.open("rb") as file:

@@ -1,12 +1,12 @@
 """Read one stretch of a history's file on its own, so that a long file is read in parallel.
 
-A stretch has no information about earlier lines. It reports the ops that are open at its end, and
-the ends of ops that began before it. `joining` joins the stretches of a file.
+A stretch has no information about earlier lines. A stretch lists the ops that are open at its end,
+and the ends of ops that began earlier. `joining` joins the stretches of a file.
 
-This reader reads only regular files: each line has one entry, values are integers, and nothing is
-contradictory. For any other file it raises `IrregularError`. `recording` then reads the file from
-its start. That module knows all formats, and reports errors with the line. Both readers give equal
-results for regular files, and a test compares them.
+This reader reads only regular files: each line has one entry, values are integers, and no entry
+contradicts another. For any other file it raises `IrregularError`. `recording` then reads the file
+from its start. That module knows all formats, and reports errors with the line. Both readers give
+equal results for regular files, and a test compares them.
 """
 
 import gc
@@ -40,7 +40,7 @@ Entry = Mapping[Any, Any]
 
 
 class IrregularError(Exception):
-    """Content that this reader does not read, because it is wrong or rare."""
+    """Content that is wrong or rare, so that this reader does not read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +115,13 @@ class Stretch:
     """The content of a stretch.
 
     Attributes:
-        times, indexes: The times and indexes of its entries, as in `tables.Columns`.
+        times, indexes: The times and indexes of the stretch's entries, as in `tables.Columns`.
         ops: (begun, process, number of f, ended, outcome) of the ops that ended in the stretch. For
             `ended` ops, `begun` and f are not known.
         words: The `f` of ops.
-        deeds: The effects of its ops, without `ended` ones.
-        begun: The ops that are open at its end, in order.
-        ended: The ops that were open at its start, in order.
+        deeds: The effects of the stretch's ops, except the `ended` ones.
+        begun: The ops that are open at the end of the stretch, in order.
+        ended: The ops that were open at the start of the stretch, in order.
         fresh: Processes whose first entry in the stretch is an invocation.
         retired: Processes that ended an op with `info`.
     """
@@ -138,7 +138,7 @@ class Stretch:
 
 
 def read_stretch(share: Share) -> Stretch | None:
-    """Return the content of a share of a file, or None if it is not regular."""
+    """Return the content of a share of a file, or None if the share is not regular."""
     collects = gc.isenabled()
     gc.disable()  # With millions of new values, garbage collection takes half of the time.
     try:
@@ -237,7 +237,7 @@ class Collected:
         entry: Entry,
         words: Words,
     ) -> None:
-        """Add the effects of an op, from the entry that ended it and its invocation's value."""
+        """Add the effects of an op, from the op's last entry and the value of its first entry."""
         told = entry.get(words.value)
         self.did(row, f, value if told is None else told, outcome)
         rebalances = entry.get(words.rebalances)
@@ -316,7 +316,7 @@ def _plain(values: Ints) -> bool:
 
 
 class _Reader:
-    """Reads the entries of a stretch in order."""
+    """A reader of the entries of a stretch, in order."""
 
     def __init__(self, words: Words) -> None:
         self._words = words

@@ -19,7 +19,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 TOPIC_ID = "history"
-"""The id of all topics, because histories name none."""
+"""The id of all topics, because histories have no topic ids."""
 FIRST_NUMBERED = 1 << 62
 """The first number that is used for values that are not integers."""
 _OK = 0
@@ -38,7 +38,7 @@ class History:
     """A history in the format of the run's record.
 
     Attributes:
-        name: The history's own name, or its file's.
+        name: The history's own name, or the name of its file.
         tables: `ops`, `sends`, `polls`, `assignments`, `transactions`; their `run_id` is the name.
         places: The places of its keys, in order of appearance.
         names: The names of values that got numbers.
@@ -57,8 +57,9 @@ class Columns:
     Attributes:
         times: The times of the entries, in nanoseconds.
         indexes: The indexes of the entries in the history; None if one entry has none.
-        begun, process, f, ended, outcome: For each op: the entry that began it, its process, the
-            number of its `f` in `words`, the entry that ended it or -1, the number in `OUTCOMES`.
+        begun, process, f, ended, outcome: For each op: its first entry, its process, the number of
+            its `f` in `words`, its last entry (-1 if open), and the number of its outcome in
+            `OUTCOMES`.
         words: The `f` of ops.
         sent: (row of the op, mop, place, offset, value) of the sends.
         polled: (row of the op, mop, place, first pos, count, first record), one for each key of a
@@ -95,9 +96,9 @@ def history_of(
     """Return the history built from collected columns.
 
     Args:
-        name: The history's own name, or its file's.
+        name: The history's own name, or the name of its file.
         columns: The history's ops in columns.
-        where: Returns an op's position in the file, by its row.
+        where: The function that returns an op's position in the file, given the op's row.
 
     Raises:
         HistoryError: One value was sent twice to a key.

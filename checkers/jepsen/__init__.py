@@ -1,9 +1,9 @@
-"""Checks with the definitions of Jepsen's Kafka checker, where they differ from the contract's.
+"""Checks by the definitions of Jepsen's Kafka checker, where the contract has other definitions.
 
 With Jepsen as the judge, these checks replace the checks of the same name. All of them use only the
 clients' observations. The log consists of the records that any reader got, and the offsets that
 committed sends got. Use these checks to compare verdicts with Jepsen's, and to judge imported
 histories.
 
-See Jepsen's `jepsen.tests.kafka`, and `tests/histories/README.md` for its rules in short.
+See Jepsen's `jepsen.tests.kafka`. The file `tests/histories/README.md` sums up Jepsen's rules.
 """

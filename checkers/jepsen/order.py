@@ -1,15 +1,15 @@
 """Order anomalies by the rules of Jepsen's Kafka checker: distances between log positions.
 
 Each value has an index in the version order. A value at several offsets has its last index. The
-rule for polls compares two values of one process. The first is the last value of its previous ok
-poll of a partition. The second is the first value of its next op that read the partition, whatever
-the op's outcome. The distance of their indexes must be one. A larger distance is a `poll-skip`, a
-smaller one a `nonmonotonic-poll`.
+rule for polls compares two values of one process. One is the last value of the process's previous
+ok poll of a partition. The other is the first value of the process's next op that read the
+partition, whatever the op's outcome. The distance of their indexes must be one. A larger distance
+is a `poll-skip`, a smaller one a `nonmonotonic-poll`.
 
 For sends, the rule holds between ok or info ops (`nonmonotonic-send`). Inside one op, the rule
 holds between neighbouring values (names that begin with `int-`). An unknown index is not an error.
 After an assignment without the partition, the process's position is forgotten. After an assignment
-with the partition, its position stays. See Jepsen's `jepsen.tests.kafka`.
+with the partition, the position stays. See Jepsen's `jepsen.tests.kafka`.
 
 With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """
@@ -36,7 +36,7 @@ _OK, _INFO = Outcome.OK.value, Outcome.INFO.value
 
 
 def polls_apart(group: Group) -> Steps:
-    """Return the steps from each process's last ok poll to its next op that read."""
+    """Return the steps from each process's last ok poll to the process's next op that read."""
     polls = group.table("polls")
     ok = equal(polls, "outcome", _OK)
     return remembered_steps(polls, _owned(polls), ok, group.table("assignments"))
@@ -48,7 +48,7 @@ def polls_inside(group: Group) -> Steps:
 
 
 def sends_apart(group: Group) -> Steps:
-    """Return the steps from each process's last send that may have happened to its next one."""
+    """Return the steps from each process's last possible send to the process's next send."""
     sends = group.table("sends")
     maybe = equal(sends, "outcome", _OK, _INFO)
     return remembered_steps(sends, _owned(sends) & maybe, maybe, group.table("assignments"))

@@ -26,7 +26,7 @@ _Repeats = list[tuple[int, list[int]]]
 
 
 def _repeats(keys: Ints, others: Ints) -> _Repeats:
-    """Return each key that occurs together with several others, and the list of these others."""
+    """Return each key that forms pairs with several numbers, and the list of these numbers."""
     keys, others = unique_pairs(keys, others)
     twice = repeated(keys)
     begin, end = np.searchsorted(keys, twice), np.searchsorted(keys, twice, "right")

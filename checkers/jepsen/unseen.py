@@ -1,4 +1,4 @@
-"""unseen by Jepsen's definition: a send's op ended ok, but no ok poll ever returned its value.
+"""unseen by Jepsen's definition: a send's op ended ok, but no ok poll ever returned the value.
 
 Definition: an op that sent the value ended ok, and no ok poll of the history returned the value.
 

@@ -3,8 +3,8 @@
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- If older answers in a row have equal content, only the first and the last are kept. They show when
-  a leader epoch, an ISR or a broker's incarnation began.
+- If older answers in a row have equal content, only the first and the last are kept. These two
+  answers show when a leader epoch, an ISR or a broker's incarnation began.
 - Very old answers are kept only if they are the first of a series. Such an answer shows that a
   different later answer is a change.
 
@@ -20,12 +20,13 @@ _SERIES = {
     "leadership": ("topic", "partition", "source", "observer"),
     "replica_states": ("topic", "partition", "node"),
 }
-"""Columns that identify a series of answers, by table. Each answer belongs to one series."""
+"""The columns that identify a series of answers, by table. Each answer belongs to one series."""
 _SAID = {
     "leadership": ("incarnation", "leader", "leader_epoch", "isr"),
     "replica_states": ("incarnation",),
 }
-"""Columns of each table. A row adds new content if one of them differs from the row before."""
+"""The compared columns, by table. A row is new if one of these columns differs from the last
+row."""
 
 
 def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Table:

@@ -1,13 +1,13 @@
 """Select the checks that can judge a run before its end.
 
 A check runs during the run only if the final judge must find the same anomaly again. There are
-three cases in which it must:
+three such cases:
 
 - The anomaly is proved by rows that stay in the run's record until the end (`Proof.TOLD`).
 - The replicas' files are copied at once, and the final judge reads that copy (`Proof.COPIED`).
 - A record is missing from every replica, so it cannot come back (`Proof.GONE`).
 
-Each check declares its case (`Checker.meanwhile`), or why it waits for the end (`Checker.waits`).
+Each check declares its case (`Checker.meanwhile`), or the reason to wait (`Checker.waits`).
 """
 
 from checkers.protocol import Checker

@@ -1,7 +1,7 @@
 """One pass of the checks over a running run. Two passes that agree make a violation.
 
-A pass judges the window (the recent rows) as if the run ended now. A finding counts only if the
-final judge would count it too, by the facts known so far.
+A pass judges the window (the recent rows) as if the run ended now. A finding counts only if, by the
+facts known so far, the final judge would count it, too.
 
 Brokers change while they are asked and while files are read, so one pass can be wrong. A violation
 therefore needs two passes in a row that find the same anomaly at the same place. If the judge
@@ -78,7 +78,7 @@ class Looks:
         return bool(self._suspects)
 
     def look(self, facts: RunFacts, now_ns: int) -> Violation | None:
-        """Judge the current window. If it holds no suspected anomaly, drop its old rows.
+        """Judge the current window. If the window holds no suspected anomaly, drop its old rows.
 
         Args:
             facts: The known facts of the run.

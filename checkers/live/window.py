@@ -2,11 +2,11 @@
 
 The window of each partition begins at an offset, its low end. Rows of lower offsets are dropped.
 The low end rises past a record when three conditions hold: the record is old, every replica has it,
-and the last leader reported it as committed. Other records stay. If too many of them stay, the
-oldest are dropped. Then only the final judge checks them again.
+and the last leader reported it as committed. Other records stay. If too many records stay, the
+oldest ones are dropped. Then only the final judge checks the dropped records.
 
-The rows come from the live streams. Each pass completes them as `ingest` completes the rows of a
-finished run. An operation that has not ended is open, and its sends count as `info`.
+The rows come from the live streams. Each pass completes these rows as `ingest` completes the rows
+of a finished run. An operation that has not ended is open, and its sends count as `info`.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ STREAMS = (
 KEEP_NS = 15 * NS_PER_S
 """The minimum time for which rows stay in the window."""
 HISTORY_NS = 300 * NS_PER_S
-"""Answers of observers that are older than this are reduced to the first of each series."""
+"""Observers' answers that are older than this are reduced to the first answer of each series."""
 ROOM_S = 30
 """A send without an answer stays for its delivery timeout plus this many seconds."""
 MOST_OFFSETS = 12_000

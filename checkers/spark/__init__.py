@@ -1,4 +1,6 @@
-"""The data pipeline: gives the checks their input and runs them, with Spark or in this process.
+"""The data pipeline, which prepares the input of the checks, and runs the checks.
+
+The pipeline uses Spark, or works in this process.
 
 * `nodes.py` reads a node's files through `cluster.files`. No other checker module touches a
   cluster.

@@ -1,7 +1,7 @@
 """Cache Spark's Java classes in an archive (class data sharing), which halves Spark's start time.
 
-The first session that ends normally writes the archive. Its Java then takes about ten seconds
-longer to end.
+The first session that ends normally writes the archive. The Java process of that session then takes
+about ten seconds longer to end.
 """
 
 import os
@@ -38,8 +38,8 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
         scratch: The session's folder.
 
     Yields:
-        Flags for Java. Java must have ended when the context is left. A new archive is kept. It is
-        removed after a call of `drop_classes`, and after an exception.
+        Flags for Java. Java must end before the `with` block ends. Then a new archive is stored.
+        The archive is not stored after a call of `drop_classes`, or after an exception.
     """
     with ExitStack() as held:
         try:
@@ -71,7 +71,7 @@ def drop_classes(scratch: Path) -> None:
 
 
 def _can_be_named(archive: Path) -> bool:
-    """Return whether Spark and Java can take this path as an option's value.
+    """Return whether Spark and Java can read this path in an option.
 
     Spark splits options at blanks, and Java splits a list of archives at the path separator.
     """

@@ -1,4 +1,4 @@
-"""The parent process of Spark's Python tasks, which imports their modules before it forks.
+"""The parent process of Spark's Python tasks, which imports the tasks' modules before it forks.
 
 Otherwise each task's process would spend two seconds of processor time on these imports.
 """

@@ -1,9 +1,10 @@
 """The Spark route in which each task reads the run's files itself.
 
-A task receives only runs and groups, and reads their row groups itself. So no row passes through
-the JVM, and no row is serialized or shuffled. Groups are combined into enough tasks to keep all
-cores busy, largest groups first. Groups that need much memory run one at a time. On this machine,
-tasks return their results in files. On a cluster, they return them through Spark.
+A task receives only the names of runs and groups. It reads the rows of these groups itself. So no
+row passes through the JVM, and no row is serialized or shuffled. Groups are combined into enough
+tasks to keep all cores busy, largest groups first. Groups that need much memory run one at a time.
+On this machine, tasks return their results in files. On a cluster, tasks return their results
+through Spark.
 """
 
 import importlib.util
@@ -35,7 +36,7 @@ _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
 _HERE = "local"
 _PROBES_A_CORE = 4
-"""Probe tasks for each core of a cluster, enough that each machine probably gets one."""
+"""The number of probe tasks for each core of a cluster, so that each machine probably gets one."""
 _BIG = 24_000_000
 """Groups with more rows are judged one at a time, because two together need too much memory."""
 
@@ -64,7 +65,7 @@ def examine_directly(
 
     Args:
         context: The Spark context that runs the tasks.
-        runs: The runs. The tasks can see their folders.
+        runs: The runs. The tasks can access the folders of the runs.
         at_once: The number of tasks that run at a time.
     """
     works: list[Work] = []
@@ -84,14 +85,14 @@ def examine_directly(
 
 
 def shared_out(works: Sequence[Work], tasks: int) -> list[list[Work]]:
-    """Distribute work to tasks, evenly by rows; the largest share comes first.
+    """Distribute the work evenly over tasks, by numbers of rows. Sort the tasks, largest first.
 
     A small run stays in one task, so that its tables are read only once. All big groups together go
     to one task.
 
     Args:
         works: Work items of one group each.
-        tasks: The maximum number of tasks, in addition to the one for big groups.
+        tasks: The maximum number of tasks, without the task for big groups.
     """
     big = [work for work in works if work.rows > _BIG]
     by_root: dict[Path, list[Work]] = {}
@@ -161,7 +162,7 @@ def load_directly(context: SparkContext, at_once: int) -> None:
 
 
 class Sight(IntEnum):
-    """The access of a cluster's machines to a folder of this machine."""
+    """How the machines of a cluster can access a folder of this machine."""
 
     BLIND = 0
     READS = 1
@@ -169,7 +170,7 @@ class Sight(IntEnum):
 
 
 def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
-    """Return the access to the runs' folders that every machine of a cluster has."""
+    """Return how all machines of a cluster can access the runs' folders."""
     plans = {root.absolute(): RunPaths(root).plan.read_bytes() for root in roots}
     count = _PROBES_A_CORE * context.defaultParallelism
     return min(_in_tasks(context, range(count), lambda _: iter((_sight_here(plans),))))
@@ -178,7 +179,7 @@ def sight(context: SparkContext, roots: Sequence[Path]) -> Sight:
 def _where_seen(
     context: SparkContext, roots: Iterable[Path], do: Callable[[T], Iterator[R]]
 ) -> Callable[[T], Iterator[R]]:
-    """Wrap the work of a task so that it fails on a machine that does not see the runs.
+    """Wrap a task's function. The new function fails on a machine that cannot access the runs.
 
     A machine that joined the cluster after the probe may have other runs at the same path.
     """
@@ -199,7 +200,7 @@ def _is_here(context: SparkContext) -> bool:
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
-    """Return this machine's access to the runs' folders. Equal plans show that it sees them."""
+    """Return how this machine can access the runs. It can read them if it sees equal plans."""
     for root, plan in plans.items():
         there = RunPaths(root).plan
         if not there.is_file() or there.read_bytes() != plan:
@@ -222,8 +223,8 @@ def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Itera
     """Run tasks, and return the results of all tasks.
 
     The function uses an RDD instead of a DataFrame, because the first query of a session costs a
-    third of Spark's start. On one machine, tasks return results in files. To send a hundred
-    megabytes of dependencies through the JVM would cost as much as the search for cycles.
+    third of Spark's start. On one machine, tasks return results in files. Dependencies may take a
+    hundred megabytes. Their way through the JVM would take as long as the search for cycles.
 
     Args:
         context: The Spark context that runs the tasks.

@@ -20,7 +20,7 @@ from checkers.folder import tables_of
 from results.record.paths import RunPaths
 
 _FOLDERS = ("nodes", "snapshots")
-"""Folders with the nodes' files. Only ingest reads them."""
+"""The folders with the nodes' files. Only ingest reads these files."""
 _DEPTH = 2
 
 
@@ -28,7 +28,7 @@ class Elsewhere:
     """Access to the file systems that a Spark session can read.
 
     Args:
-        session: A session in this process, not of a Spark Connect server.
+        session: A session of this process. A session of a Spark Connect server does not work.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -51,13 +51,14 @@ class Elsewhere:
         return runs
 
     def fetch(self, uri: str, folder: Path) -> Path:
-        """Copy the files of a run that the driver needs to a local folder.
+        """Copy a run's files to a local folder, if the driver needs these files.
 
         If ingest must still make the run's tables, the whole run is copied.
 
         Args:
             uri: The run.
-            folder: The copy is made at `<folder>/<name>/<run>`, so that it has the run's id.
+            folder: The path of the copy is `<folder>/<name>/<run>`, so that the copy has the run's
+                id.
 
         Returns:
             The folder of the copy.

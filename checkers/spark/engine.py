@@ -49,7 +49,7 @@ from results.verdict_json import write_verdict
 
 _TABLES = ("record/ingest.json", *(f"record/{name}.parquet" for name in TABLES))
 _BACK = ("verdict.json", *_TABLES, *(f"statistics/{name}.parquet" for name in STATISTICS))
-"""The files that judging a run writes."""
+"""The files that the judge writes for a run."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -85,7 +85,7 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
 
 @contextmanager
 def _swept() -> Iterator[set[Path]]:
-    """Yield a set for runs with unfinished ingest; at the end, clean up the runs left in it."""
+    """Yield a set for runs with unfinished ingest. At the end, clean up the runs in the set."""
     unfinished: set[Path] = set()
     try:
         yield unfinished
@@ -117,7 +117,7 @@ class SparkEngine:
 
     @cached_property
     def _session(self) -> SparkSession:
-        """The session for DataFrames, created at first use because that takes half a second."""
+        """The session for DataFrames. It is created at first use, which takes half a second."""
         return SparkSession(self._context)
 
     def warm(self) -> None:
@@ -145,7 +145,7 @@ class SparkEngine:
         """Copy a verdict and the other results to the run's original path.
 
         Returns:
-            The reason if that was not possible, otherwise "".
+            The reason if the copy was not possible, otherwise "".
         """
         write_verdict(RunPaths(root), verdict)
         try:
@@ -158,8 +158,8 @@ class SparkEngine:
         """Make the tables of runs (ingest): in tasks if possible, otherwise in this process.
 
         Raises:
-            EngineError: The tables could not be copied to the run's original path, where the
-                cluster reads them.
+            EngineError: The tables could not be copied to the run's original path, from which the
+                cluster reads.
         """
         here = [root for root in roots if not self._by_tasks(root)]
         by_tasks = [root for root in roots if self._by_tasks(root)]
@@ -178,11 +178,11 @@ class SparkEngine:
         return self.here or root not in self._homes
 
     def _sight(self, roots: Iterable[Path]) -> Sight:
-        """Return the access of the tasks to the runs, at the runs' paths on this machine."""
+        """Return how the tasks can access the runs at their paths on this machine."""
         return Sight.WRITES if self.here else sight(self._context, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Run a function on each share: in tasks, or in this process if Spark is a cluster."""
+        """Run a function on each share. If Spark is a cluster, run it here instead of in tasks."""
         if self._cores is None:
             return in_turn(do, shares)
         return spread_directly(self._context, do, shares)
@@ -191,7 +191,7 @@ class SparkEngine:
         """Yield the results for each group of the runs, in any order.
 
         Raises:
-            EngineError: Some machines of the cluster do not see a run.
+            EngineError: Some machines of the cluster cannot access a run.
         """
         seen = {
             root: facts

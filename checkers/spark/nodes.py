@@ -21,10 +21,11 @@ _QUORUM_STATE = "quorum-state"
 
 
 def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the rows of a node's folder or of a step's copy; append unreadable files to `problems`.
+    """Yield the rows of a node's folder or of a step's copy. Add unreadable files to `problems`.
 
     Args:
-        unit: The node, its folder, the name of its snapshot, and what its system shows.
+        unit: The node, its folder, its snapshot's name, and the kinds of observation that the
+            system shows.
         problems: The list to which the function appends a sentence for each unreadable file.
     """
     damage: list[Damage] = []
@@ -57,7 +58,7 @@ def replica_bytes(unit: Unit) -> dict[str, int]:
 
 
 def _shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.RecordBatch:
-    """Return the rows that the system declares as visible. Other rows of its files may be wrong."""
+    """Return the rows that the system declares as visible. Other rows of the files may be wrong."""
     if sees == frozenset(Sight):
         return batch
     shown = batch.filter(_rows_shown(name, batch, sees))
@@ -88,7 +89,7 @@ def _rows_shown(name: str, batch: pa.RecordBatch, sees: frozenset[Sight]) -> pa.
 
 
 def _sight_of(path: PurePath) -> Sight:
-    """Return the kind of observation that a node's file gives, by its path."""
+    """Return the kind of observation that a node's file contains, from the path of the file."""
     if path.name == _QUORUM_STATE:
         return Sight.QUORUM
     if path.name in OWN_LOGS:

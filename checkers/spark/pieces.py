@@ -14,7 +14,7 @@ PIECES = schema_of(
     run_id=pa.string(), topic=pa.string(), topic_id=pa.string(), partition=pa.int32(),
     kind=pa.string(), name=pa.string(), payload=pa.binary(),
 )  # fmt: skip
-"""The schema in which each row holds one `Piece`."""
+"""The schema of rows that each contain one `Piece`."""
 
 
 def batch_of(pieces: Sequence[Piece]) -> pa.RecordBatch:

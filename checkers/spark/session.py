@@ -42,7 +42,7 @@ _END_S = 120
 """The time limit for Java to end. Java may need ten seconds to write its class archive."""
 _DYING_S = 10
 _SOME_CORES = 16
-"""The minimum number of cores that a cluster is assumed to have."""
+"""The assumed minimum number of cores of a cluster."""
 
 ENDED = (
     "Spark's Java process was ended from outside during its work (perhaps by the kernel, to free"
@@ -61,7 +61,7 @@ _FAILURES = {
         f"{UNSEEN}:{{}}; {ELSEWHERE}"
     ),
 }
-"""Patterns of Spark's error messages, and the sentences that replace them."""
+"""The patterns of Spark's error messages, and the sentences that replace them."""
 
 _LOG4J = """\
 rootLogger.level = error
@@ -144,7 +144,7 @@ def _started(master: str, scratch: Path, flags: Sequence[str]) -> SparkContext:
 
 @contextmanager
 def _own_ctrl_c() -> Iterator[None]:
-    """Restore our Ctrl-C handler, which pyspark replaces. Our handler reacts at once."""
+    """Restore our Ctrl-C handler after pyspark replaced it. Our handler reacts at once."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -154,7 +154,7 @@ def _own_ctrl_c() -> Iterator[None]:
 
 
 def _why(failed: Exception, output: Path) -> str:
-    """Return the message of Java's exception, or else the last line that Java wrote."""
+    """Return the message of Java's exception. If there is none, return Java's last output line."""
     thrown = re.search(r"^: [\w.]+: (.*)", str(failed), re.MULTILINE)
     if thrown is not None:
         return thrown[1]
@@ -166,8 +166,8 @@ def _why(failed: Exception, output: Path) -> str:
 def _python(master: str) -> Iterator[None]:
     """Set PYSPARK_PYTHON for the tasks.
 
-    On this machine it is the running Python. On a cluster it is the user's choice, or else Python
-    of the same minor version.
+    On this machine, the tasks use the running Python. On a cluster, the user may choose. The
+    default there is a Python of the same minor version.
     """
     here, before = cores(master) is not None, os.environ.get("PYSPARK_PYTHON")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -217,7 +217,7 @@ def _ship(context: SparkContext, master: str, scratch: Path) -> None:
 
 
 def failure(failed: Exception) -> str:
-    """Return in one sentence why a Spark job failed."""
+    """Return one sentence that says why a Spark job failed."""
     if isinstance(failed, Py4JNetworkError):
         return ENDED
     text = str(failed).strip()
@@ -286,7 +286,7 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
 
 
 def _with_tries(master: str) -> str:
-    """Return a local master with retries for its tasks; return a cluster's master unchanged."""
+    """Return the master's name; add a number of tries for the tasks if the master is local."""
     at_once, local = cores(master), _LOCAL.fullmatch(master)
     return f"local[{at_once},{_TRIES}]" if local and not local[3] else master
 
@@ -306,7 +306,7 @@ def _loopback(master: str) -> bool:
 def has_ended(context: SparkContext) -> bool:
     """Return whether Spark's Java process has ended, or ends within `_DYING_S` seconds.
 
-    When a process is killed, the kernel closes its connections first, and then frees its memory.
+    When the kernel kills a process, it closes the connections first, and then frees the memory.
     """
     gateway = context._gateway  # noqa: SLF001 - as in `_stop`
     if gateway is None:
@@ -319,7 +319,7 @@ def has_ended(context: SparkContext) -> bool:
 
 
 def _stop(context: SparkContext) -> bool:
-    """Stop Spark; return whether its Java process ended normally."""
+    """Stop Spark, and return whether the Java process of Spark ended normally."""
     gateway = context._gateway  # noqa: SLF001 - stop() leaves the JVM
     try:
         context.stop()
@@ -329,7 +329,7 @@ def _stop(context: SparkContext) -> bool:
 
 
 def _end(gateway: JavaGateway) -> bool:
-    """End a Java process, by force if necessary; return whether it ended normally."""
+    """End a Java process, by force if necessary. Return whether the process ended normally."""
     gateway.shutdown()
     process = gateway.proc
     process.stdin.close()

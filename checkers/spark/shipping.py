@@ -1,8 +1,8 @@
 """Pack our own code into an archive that the tasks of a cluster import.
 
 The machines of a cluster need Python in the driver's minor version, and the libraries in `NEEDED`.
-They need no installation of Logquake. This module imports only the standard library. The tasks
-import it first, to report missing libraries.
+Logquake itself need not be installed there. This module imports only the standard library. The
+tasks import this module first, to report missing libraries.
 """
 
 import importlib.util
@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
-"""Libraries that the checks import. pandas is listed because applyInArrow needs it."""
+"""The libraries that the checks import. pandas is listed because applyInArrow needs it."""
 OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
-"""Additional libraries to read nodes' files. Without them, the driver reads the files."""
+"""Additional libraries for reading nodes' files. If a machine lacks them, the driver reads the
+files."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
-"""Packages that are sent completely. From their parent packages, only `__init__.py` is sent."""
+"""The packages that are sent completely. A parent package of these is sent as `__init__.py`
+only."""
 UNSEEN = "the machines of the cluster cannot read the run's record"
 ELSEWHERE = (
     "put the run on a path that all machines can read (hdfs://..., s3a://...), or use --engine"

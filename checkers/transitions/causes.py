@@ -1,11 +1,11 @@
-"""Find out why a leader was replaced, from the faults that hit its node then or shortly before.
+"""Find out why a leader was replaced, from the faults on the leader's node around that time.
 
-A fault that was in force takes precedence over a fault that had just ended. If the broker ended, by
-itself or by a fault, this takes precedence over a fault that only slows the broker.
+A fault that was in force takes precedence over a fault that had just ended. The end of the broker,
+with or without a fault, takes precedence over a fault that only slows the broker.
 
-If a fault was in force, this does not prove that it caused the election. But if none was in force,
-no scheduled fault caused the election. A leader may also be replaced because a fault hit the active
-controller. The next controller at first regards no broker as alive.
+A fault that was in force need not be the cause of the election. But if no fault was in force, no
+scheduled fault caused the election. A leader may also be replaced because a fault hit the active
+controller. At first, the next controller regards all brokers as dead.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ from checkers.facts import Disturbance, RunFacts
 from results.record.transitions import CAUSES
 
 Span = tuple[int, int]
-"""Start and end of a time span, in nanoseconds since the run's start."""
+"""The start and end of a time span, in nanoseconds since the run's start."""
 
 DISK_FAULT = "leader-disk-fault"
 _ENDING = frozenset({"leader-killed", "leader-stopped", DISK_FAULT})
-"""Causes after which a broker has ended or may end. After other causes, it continues."""
+"""The causes after which a broker has ended or may end. After other causes, the broker
+continues."""
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -36,7 +37,7 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys((HANDLES, MEMORY, PROCESSOR), "leader-starved"),
     "slow-disk": "leader-disk-late",
 }
-"""Causes by the fault's effect on its targets, or by its kind."""
+"""The cause for each fault kind, or for each effect of a fault on its targets."""
 _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("partition", "splits"), "leader-cut-off"),
     **dict.fromkeys(("network", "stall", "connections"), "leader-links-bad"),
@@ -44,13 +45,14 @@ _FAMILIES: Mapping[str, str] = {
     "slow-disks": "leader-disk-late",
     "clock": "leader-clock-wrong",
 }
-"""Causes by the fault's family, if its kind gives none."""
+"""The cause for each fault family, if `_KINDS` has no cause for the fault."""
 _CUTS = frozenset({
     "isolate", "halves", "ring", "bridge", "flapping", "one-way-in", "one-way-out", "cut",
 })  # fmt: skip
-"""Kinds that a script may request without a family. `cut` is the name of a scenario's own cuts."""
+"""The kinds that a script may request without a family. `cut` is the name of a scenario's own
+cuts."""
 _BETWEEN = frozenset({"bridge", "ring", "cut"})
-"""Kinds that also cut links between nodes that are not targets."""
+"""The kinds that also cut links between nodes that are not targets."""
 _HALVES = "halves"
 REASSIGNING = frozenset({"reassignment"})
 ORDERING = frozenset({"preferred-election"}) | REASSIGNING
@@ -61,7 +63,7 @@ _TO_CLIENTS = frozenset({"clients", "client-connections", "stall-clients"})
 
 
 def harm_of(fault: Disturbance) -> str:
-    """Return how a fault harmed the leader's node; "" if it did not, or if that is no cause."""
+    """Return the cause that a fault on the leader's node gives; "" if the fault is not a cause."""
     if fault.family in _KEEPER | _TO_CLIENTS or fault.kind in ORDERING:
         return ""
     if fault.kind in _CUTS:
@@ -82,7 +84,7 @@ def was_ordered(
 
 
 def harms_to(facts: RunFacts, node: str, span: Span) -> frozenset[str]:
-    """Return the harm that faults did to a node in a time span or shortly before, as causes."""
+    """Return the causes that faults on a node give, in a time span or shortly before it."""
     return _harms([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
 
 
@@ -93,7 +95,7 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
         facts: The run's facts.
         node: The node of the replaced leader.
         span: The earliest and the latest possible time of the next election.
-        place: The partition. None: the quorum.
+        place: The partition. None means the quorum.
     """
     lasting = _harms([each for each in facts.disturbances if _meets(each, span, 0)], node)
     if ending := lasting & _ENDING:
@@ -132,10 +134,10 @@ def _worst(harms: frozenset[str]) -> str:
 
 
 def _hit(fault: Disturbance) -> frozenset[str]:
-    """Return the nodes that a fault hit; for kinds that cut links between others, all cut nodes.
+    """Return the nodes that a fault hit, and other nodes between which it cut links.
 
-    If a fault splits the nodes into two halves, the smaller half is cut off. If the halves are
-    equal, both count.
+    If a fault splits the nodes into two halves, it hits the smaller half. If the halves are equal,
+    it hits both halves.
     """
     equal = fault.kind == _HALVES and len(fault.ends) == 2 * len(fault.nodes)
     return fault.ends if equal or fault.kind in _BETWEEN else fault.nodes

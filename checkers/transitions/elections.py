@@ -2,18 +2,17 @@
 
 The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
 `causes.py` names the faults that hit the replaced leader. If a leader's broker ended, the election
-also removes it from the ISR. If the old leader stays in the ISR, it was replaced on purpose: on
-request, or because another replica is the preferred leader. The controllers' log shows which
-elections were unclean. With ZooKeeper, an election is unclean if its leader was not in the ISR
-before, and the plan or a fault permits it. A reassignment may end with a leader that was in no ISR
-before. That is not unclean.
+also removes that broker from the ISR. If the old leader stays in the ISR, it was replaced on
+purpose: on request, or because another replica is the preferred leader. The controllers' log shows
+which elections were unclean. With ZooKeeper, an election is unclean if the new leader was not in
+the ISR before, and if the plan or a fault permits unclean elections. A reassignment may end with a
+leader that was in no ISR before. Such an election is not unclean.
 
-Sometimes a deposed leader answers ListOffsets as leader, although it was asked after another broker
-had answered in a later epoch. This breaks no guarantee, because the deposed leader may not know the
-later epoch yet.
+A deposed leader may answer ListOffsets as leader, even after another broker has answered in a later
+epoch. This breaks no guarantee, because the deposed leader may not know the later epoch yet.
 
-What would not prove it: an election after the brokers' stop began, because Logquake causes it. A
-change between two answers of ZooKeeper, which no observer saw.
+What would not prove it: an election after the brokers' stop began, because Logquake causes such an
+election. A change between two answers of ZooKeeper, because no observer saw the change.
 """
 
 import numpy as np
@@ -56,10 +55,10 @@ def _name(
     Args:
         facts: The run's facts.
         after: The step that the election began.
-        last: The leader before it.
+        last: The leader before the election.
         place: The partition.
-        vacant_ns: A time at which the partition still had its last leader. None if it had a leader
-            until the election.
+        vacant_ns: A time at which the partition still had its last leader. None if the partition
+            had a leader until the election.
     """
     if after.unclean:
         moved = was_ordered(facts, place, after.span, REASSIGNING)
@@ -73,7 +72,7 @@ def _name(
 
 
 def _add_deposed(group: Group, events: Events) -> None:
-    """Add the first answer, in each epoch, of a leader that had already been replaced."""
+    """Add, for each epoch, the first answer of the leader after another leader had replaced it."""
     rows = group.table("leadership")
     claims = equal(rows, "source", Source.LIST_OFFSETS) & (ints(rows, "leader_epoch") >= 0)
     claims &= (ints(rows, "leader") >= 0) & (ints(rows, "observed_ns") >= 0)
@@ -89,7 +88,7 @@ def _add_deposed(group: Group, events: Events) -> None:
 
 
 def _first_later(epochs: Ints, seen: Ints) -> Ints:
-    """Return, for each answer, when a later epoch was first reported; `NEVER_NS` if never."""
+    """Return, for each answer, the time of the first report of a later epoch; or `NEVER_NS`."""
     order = np.lexsort((seen, -epochs))
     ranked = epochs[order]
     begins = np.searchsorted(-ranked, -ranked)  # The first row of the same epoch.

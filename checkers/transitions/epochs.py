@@ -1,8 +1,9 @@
 """Find leader epochs that had a leader, but no record in any replica's log.
 
 The sources are `leadership`, as `reigned.py` prepares it, and the leader epochs of
-`replica_records` at the run's end. Only epochs between the first and the last epoch with records
-count. Records deleted from a log's beginning, and leaders after the last send, prove nothing.
+`replica_records` at the run's end. The module considers only epochs between the first and the last
+epoch with records. Other epochs prove nothing: records may have been deleted from a log's
+beginning, and a leader after the last send gets no records.
 
 What would not prove it: an epoch without a leader. A compacted topic, whose records may have been
 removed. An epoch without a record does not prove that no record was written: all replicas may have

@@ -35,7 +35,8 @@ class Events:
         Args:
             name: The name in the catalogue.
             times: The times.
-            of: The voter or group whose transitions are paired only with each other. "" if none.
+            of: A voter or group. Its transitions are paired only with each other. "" means no voter
+                or group.
         """
         if len(times):
             self._times.setdefault((name, of), []).append(times)
@@ -48,7 +49,7 @@ class Events:
 
 
 class Places:
-    """The transitions of several places that one group's rows show."""
+    """The transitions that one group's rows show, in several places."""
 
     def __init__(self) -> None:
         self._events: dict[Place, Events] = {}
@@ -70,7 +71,7 @@ def end_of_run_ns(facts: RunFacts) -> int:
 
 
 def bucket(count: int, *names: str) -> str:
-    """Return the bucket of a count; bucket names such as `2-9` and `10+` are ascending."""
+    """Return the bucket that contains a count, from ascending names such as `2-9` and `10+`."""
     for name in names:
         least, _, most = name.rstrip("+").partition("-")
         if count <= int(most or least) or name.endswith("+"):

@@ -1,14 +1,14 @@
-"""Find the group members to which a partition was assigned, and the offsets where they began.
+"""Find the group members that got a partition, and the offsets where these members began.
 
 One source is `assignments`: a rebalance gave the partition to a member, or revoked it. The other
 source is `commits`: offsets that members committed, or fetched after an assignment. A member is a
 process. The plan assigns processes to groups.
 
-A fetched offset is compared with the last commit that was acknowledged before the fetch. A higher
-offset comes from a commit that was not acknowledged by then.
+A fetched offset is compared with the last commit that was acknowledged before the fetch. If the
+fetched offset is higher, it comes from a commit that was not yet acknowledged.
 
 What would not prove it: a member that left without a leave request, because no row shows this. So a
-partition may be assigned again although no row shows that its last member lost it.
+partition may be assigned again although no row shows that the last member lost the partition.
 """
 
 import numpy as np

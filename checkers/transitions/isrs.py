@@ -3,8 +3,8 @@
 The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
 change the ISR in the same step. The step then counts as both changes.
 
-What would not prove it: the metadata of a follower, because they may be old. With ZooKeeper, two
-changes between two answers look like one.
+What would not prove it: the metadata of a follower, because this metadata may be old. With
+ZooKeeper, two changes between two answers look like one change.
 """
 
 from checkers.group import Group

@@ -2,10 +2,11 @@
 
 The source is `replica_records` of one final log. The coordinator raises a producer's epoch when the
 next producer with its transactional id begins, or when a timeout aborts a transaction. Since
-KIP-890 it also does so at the end of each transaction. An idempotent producer raises its own epoch
-after an error.
+KIP-890, the coordinator also does so at the end of each transaction. An idempotent producer raises
+its own epoch after an error.
 
-What would not prove it: two producers, because they have two ids. Records give no time.
+What would not prove it: records of two producers, because these have two ids. The time of such a
+transition is unknown, because records have no times of the run.
 """
 
 import numpy as np
@@ -16,7 +17,7 @@ from checkers.transitions.events import UNTIMED, Events
 
 
 def find(group: Group, events: Events) -> None:
-    """Add a transition for each producer epoch that follows a lower one in a log."""
+    """Add a transition for each producer epoch that follows a lower epoch in a log."""
     records = group.table("replica_records")
     if not records.num_rows:
         return

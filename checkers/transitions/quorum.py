@@ -1,18 +1,18 @@
 """Find elections of the controllers' quorum, the states of its voters, and their votes.
 
-The source is `quorum_states`. Rows with a time are answers that name a leader and its epoch. Rows
-without a time come from the controllers' own logs, in order: the states of a voter (KIP-595,
-KIP-996), and its votes.
+The source is `quorum_states`. Rows with a time are answers that name a leader and the leader's
+epoch. Rows without a time come from the controllers' own logs, in order: the states of a voter
+(KIP-595, KIP-996), and its votes.
 
-A row without a time gets the time at which its epoch, or a later one, was first reported. If a
-leader or follower leaves its state, the row gets the time of the next epoch. At equal times, epochs
-keep their order. Only states of the same voter form pairs. At equal times, the end of a state in
-the last epoch comes first, then the states in the next epoch. For the quorum, the votes of an epoch
-come before its election.
+A row without a time gets the time at which its epoch, or a later epoch, was first reported. If a
+voter stops being a leader or follower, the row gets the time of the next epoch. At equal times,
+epochs keep their order. Only states of the same voter form pairs. At equal times, the end of a
+state comes before the states of the next epoch. The votes of an epoch come before the election in
+that epoch.
 
-What would not prove it: states after the last reported epoch had a leader, because stopping the
-servers causes them. A log that was rotated away. If no log has the states, they are unknown,
-because answers do not contain them.
+What would not prove it: states after the leader of the last reported epoch, because stopping the
+servers causes such states. A log that was deleted by log rotation. If no log has the states, these
+are unknown, because answers do not contain states.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ _LATE_NS = 2 * NS_PER_S
 """The maximum age of an answer at its recorded time."""
 _SETTLED = ("leader", "follower")
 _BEFORE, _MOST = -1_000_000, 500
-"""A small time in nanoseconds, and a maximum number of epochs, to order rows with equal times."""
+"""Two numbers that order rows with equal times: a short time in nanoseconds, and the maximum number
+of epochs."""
 _ROUNDS = ("elected-next-epoch", "elected-after-1-round", "elected-after-2+-rounds")
 
 
@@ -65,7 +66,7 @@ class _Epochs:
         return first_ns + 2 * min(epoch - lower, _MOST) if first_ns >= 0 else UNTIMED
 
     def last_ns(self, epoch: int, until_ns: int) -> int:
-        """Return the time of the last report of this or an earlier epoch before a time, or 0."""
+        """Return the time of this or an earlier epoch's last report before `until_ns`, or 0."""
         times = self._times[(self._epochs <= epoch) & (self._times < until_ns)]
         return int(times.max(initial=0))
 
@@ -124,7 +125,7 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
-    """Add, for each epoch, the first answer that claims to lead after a later leader did so."""
+    """Add, for each epoch, the first answer of its leader after a later leader answered."""
     lead = select(told, equal(told, "role", "leader"))
     times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
     for epoch in np.unique(epochs).tolist():
@@ -154,6 +155,6 @@ def _add_roles(node: str, mine: pa.Table, epochs: _Epochs, events: Events) -> No
 
 
 def _told(mine: pa.Table) -> Iterator[tuple[int, str]]:
-    """Yield (epoch, state) of each row that has both."""
+    """Yield (epoch, state) for each row that contains both."""
     known = select(mine, equal(mine, "role", *ROLES) & (ints(mine, "epoch") >= 0))
     yield from zip(ints(known, "epoch").tolist(), texts(known, "role"), strict=True)

@@ -1,13 +1,13 @@
-"""Compare a replica's log before and after its broker's restart, and find moves of the log start.
+"""Compare a replica's log before and after a broker's restart. Find moves of the log start.
 
-The source is `replica_states`: each answer has the incarnation of its broker, which grows with each
-restart. The last answer of one incarnation is compared with the first answer of the next. That
-first answer may come up to a second after the restart. By then, the replica may already have
-fetched records, so its log may be longer.
+The source is `replica_states`: each answer contains the broker's incarnation, a number that grows
+with each restart. The last answer of one incarnation is compared with the first answer of the next
+incarnation. That first answer may come up to a second after the restart. By then, the replica may
+already have fetched records, so the log may be longer.
 
-What would not prove it: an answer without a log end, or of an unknown incarnation. A lower high
-watermark after a restart is not an anomaly by itself, because a broker writes its high watermarks
-to disk only every five seconds.
+What would not prove it: an answer without a log end, or an answer of an unknown incarnation. A
+lower high watermark after a restart is not an anomaly by itself, because a broker writes its high
+watermarks to disk only every five seconds.
 """
 
 import numpy as np
@@ -62,5 +62,5 @@ def _add_starts(looks: pa.Table, events: Events) -> None:
 
 
 def _rises(lives: Ints) -> Ints:
-    """Return the rows directly before a row of a later incarnation."""
+    """Return the indices of the rows that are directly before a row of a later incarnation."""
     return np.asarray(np.flatnonzero(lives[1:] > lives[:-1]), dtype=np.int64)

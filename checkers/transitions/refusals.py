@@ -2,9 +2,8 @@
 
 The sources are the errors of `sends`, `commits` and `shared` in a partition, and of polls and
 transactions in `ops`. Clients write an error's name before its text (`workloads.clients.failures`).
-Java clients write the name of its class. Clients retry requests by themselves. So an error is
-recorded only when the client gave up. Brokers may have refused more requests than the recorded
-ones.
+Java clients write the name of the exception's class. Clients retry failed requests. So an error is
+recorded only when the client gave up. Brokers may have refused more requests than the record shows.
 
 What would not prove it: an error text of Logquake without an error name, such as the text for a
 transaction that a client left on purpose.
@@ -26,7 +25,7 @@ _NAME = re.compile(r"(?:^|[\s:])(?P<name>_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|_[A-Z]{
 _CLASS = re.compile(r"\b(?P<name>(?:[A-Z][a-z0-9]+)+)(?:Exception|Error)\b")
 _PURPOSE = "on purpose"
 _SILENCES = ("no report came", "were not answered", "did not return")
-"""Texts by which Logquake's clients report that a client library did not answer."""
+"""The texts by which Logquake's clients report that a client library did not answer."""
 _KNOWN_AS: Mapping[str, str] = {
     "NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PART": "UNKNOWN_TOPIC_OR_PARTITION",

@@ -1,11 +1,11 @@
 """Return the leader and ISR of a partition step by step, from the best available source.
 
 With KRaft, the controllers' log has every step in order, but no times. An entry was committed
-before the first answer that shows this. Such an answer reports a high watermark of the quorum
-beyond the entry, or comes from a broker in that leader epoch. The entry was committed at most five
-seconds before this answer. With ZooKeeper, the partition's node was read after each change, with a
-time. Two changes between two reads appear as one step. If neither source was recorded, the metadata
-of the leader itself give epoch and ISR.
+before the first answer that shows this commit. Such an answer reports a high watermark of the
+quorum beyond the entry. Or it comes from a broker in that leader epoch. The entry was committed at
+most five seconds before this answer. With ZooKeeper, the partition's znode was read after each
+change, and the time was recorded. Two changes between two reads appear as one step. Without both
+sources, the metadata of the leader itself show the epoch and the ISR.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A partition's leader and ISR from some time on.
+    """The leader and the ISR of a partition since a change of one of them.
 
     Attributes:
         leader: The broker, or -1 if there is none.
@@ -62,7 +62,7 @@ def changes_of(group: Group) -> Iterator[tuple[Step, Step]]:
 
 
 def begins_of(group: Group) -> tuple[Step, ...]:
-    """Return the steps (changes) that begin a leader epoch, including the first known one."""
+    """Return the steps (changes) that begin a leader epoch, and the first known step."""
     begins = (after for before, after in changes_of(group) if after.epoch > before.epoch)
     return (*steps_of(group)[:1], *begins)
 
@@ -93,7 +93,7 @@ def _logged(group: Group) -> list[Step]:
 
 
 def _in_time(found: list[Step]) -> list[Step]:
-    """Return the steps with ascending times; equal times are moved one nanosecond apart."""
+    """Return the steps with ascending times; equal times become one nanosecond apart."""
     times = np.array([each.by_ns for each in found], dtype=np.int64)
     latest = np.minimum.accumulate(times[::-1])[::-1].tolist()
     timed: list[Step] = []
@@ -118,8 +118,8 @@ def _first_seen(group: Group) -> dict[int, int]:
 def _kept(group: Group) -> list[Step]:
     """Return the changes of leader or ISR that ZooKeeper showed.
 
-    An election counts as unclean if the leader was not in the ISR before, and the plan or a fault
-    permits such an election. If neither permits it, the ISR may have changed between two reads.
+    An election counts as unclean if the leader was not in the ISR before, and if the plan or a
+    fault permits such an election. Otherwise the ISR may have changed between two reads.
     """
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))
@@ -131,7 +131,7 @@ def _kept(group: Group) -> list[Step]:
 
 
 def _is_unclean(group: Group, after: Step, before: Step) -> bool:
-    """Return whether a leader came from outside of the ISR, by the data in ZooKeeper."""
+    """Return whether the data in ZooKeeper show that a leader came from outside of the ISR."""
     known = before.isr and after.leader >= 0 and after.epoch > before.epoch
     if not known or after.leader in (before.isr or ()):
         return False
@@ -142,7 +142,7 @@ def _is_unclean(group: Group, after: Step, before: Step) -> bool:
 
 
 def _believed(group: Group) -> list[Step]:
-    """Return the changes of leader or ISR that leaders' own metadata report."""
+    """Return the changes of leader or ISR that leaders reported in their own metadata."""
     rows = group.table("leadership")
     told = equal(rows, "source", Source.METADATA) & (ints(rows, "observed_ns") >= 0)
     rows = select(rows, told & (ints(rows, "leader_epoch") >= 0))
@@ -153,7 +153,7 @@ def _believed(group: Group) -> list[Step]:
 
 
 def _ascending(rows: pa.Table) -> list[Step]:
-    """Return rows as steps by time; a row with a lower epoch than an earlier row is outdated."""
+    """Return rows as steps, sorted by time. Drop a row if an earlier row has a higher epoch."""
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     columns: list[Ints] = [
         ints(rows, name)[order] for name in ("observed_ns", "leader", "leader_epoch")

@@ -1,8 +1,8 @@
 """Find brokers that ended although no fault had stopped or killed them.
 
-The source is the milestone `broker-ended` with its exit code, as `checkers.broker_ended` reads it.
-A broker may end while its disk is full or fails. Such an end is expected, and is counted
-separately.
+The source is the milestone `broker-ended`, which contains the exit code. `checkers.broker_ended`
+reads it. A broker may end while its disk is full, or while the disk fails. Such an end is expected,
+and is counted separately.
 
 What would not prove it: a signal from outside, which shows nothing about the broker. An end after
 the broker was asked to stop.

@@ -1,9 +1,9 @@
 """Find records that share groups delivered again, and why (KIP-932).
 
 The source is `shared`: each delivery with its delivery count, and each acknowledgement of members.
-The last event of a record before a delivery is the reason for the new delivery. It is a release, an
-acknowledgement that was not confirmed, or the earlier delivery itself. In the last case, the lock
-of that delivery expired, or the member left.
+The last event of a record before a delivery is the reason for the new delivery. That event is a
+release, an acknowledgement that was not confirmed, or the earlier delivery itself. In the last
+case, the lock of that delivery expired, or the member left.
 
 What would not prove it: the delivery count alone, because members leave without a request. If a
 record was accepted and delivered again, this is an anomaly, not a transition.

@@ -2,10 +2,10 @@
 
 A succession is a pair of consecutive transitions in one thread of one place, at most ten seconds
 apart. Threads separate independent areas: for example, refused requests of clients do not come
-between an election and its effect. Each voter has its own thread, and so has each group. Equal
-times are ordered by the transitions' names. Two equal transitions in a row make no pair. A
-transition without a time is counted, but it belongs to no succession. It may have happened between
-the two transitions of a succession.
+between an election and its effect. Each voter and each group has a separate thread. Equal times are
+ordered by the transitions' names. Two equal transitions in a row are not a pair. A transition
+without a time is counted, but is not part of a succession. Such a transition may have happened
+between the two transitions of a succession.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "successions": schema_of(**_PLACE, before=pa.string(), after=pa.string(), count=pa.int64()),
 }
-"""The columns of both tables. `first_ns` is null if no such transition of the place has a time."""
+"""The columns of both tables. `first_ns` is null if the times of these transitions are unknown."""
 _OF_PARTITIONS = (
     elections, isrs, truncations, epochs, recoveries, producers, refusals, groups, shares,
 )  # fmt: skip
@@ -102,7 +102,7 @@ def _counted(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _paired(events: Events) -> Iterable[dict[str, object]]:
-    """Yield the successions of a place by name, for all of its threads together."""
+    """Yield the successions of a place, sorted by name. Count all threads of the place together."""
     threads: dict[tuple[str, str], dict[str, Ints]] = {}
     for name, of, times in events.items() if events.place != RUN else ():
         if len(known := times[times >= 0]):

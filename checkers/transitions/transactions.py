@@ -1,17 +1,17 @@
-"""Find out how transactions ended. Each end counts at the place of the coordinator.
+"""Find out how transactions ended. Each end is counted for the partition of the coordinator.
 
 The sources are `transactions` (the client's decision and the coordinator's answer) and their `ops`
 (start, end and error). A transaction that lasted longer than the plan's timeout is late: its
 coordinator was allowed to abort it.
 
 If a client discards its producer, the open transaction stays open until its coordinator aborts it.
-The transaction also ends when the next producer with the same transactional id begins. A client
-discards its producer on purpose. It also does so after a send timed out, unless the plan sets that
-it continues.
+The transaction also ends when the next producer with the same transactional id begins. Clients
+discard producers on purpose. They also do so after a send timed out, unless the plan tells them to
+continue.
 
-What would not prove it: a late transaction may have committed, if its client learned no outcome and
-no reader received a record of it. A coordinator may not know a transaction whose sends timed out.
-If a run died, it is unknown how long the last transaction stayed open.
+What would not prove it: a late transaction may have committed, if the client did not learn the
+outcome and no reader received a record of the transaction. A coordinator may not know a transaction
+whose sends timed out. If a run died, it is unknown how long the last transaction stayed open.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ def _timed(rows: pa.Table, group: Group) -> pa.Table:
 
 
 def _endings(group: Group, rows: pa.Table) -> Sequence[tuple[str, Ints]]:
-    """Return the kinds and times of the ends of one transactional id's transactions."""
+    """Return how and when the transactions of one transactional id ended."""
     begun, ended = ints(rows, "invoke_ns"), ints(rows, "complete_ns")
     commit = equal(rows, "decision", Decision.COMMIT)
     abort = equal(rows, "decision", Decision.ABORT)
@@ -119,7 +119,7 @@ class _Errors:
 
 
 def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, Mask]:
-    """Return two masks of open transactions: ended by their timeout, and by the next producer.
+    """Return masks of open transactions that a timeout ended, and that the next producer ended.
 
     Args:
         begun: When each transaction of a transactional id began.

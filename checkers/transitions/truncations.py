@@ -4,18 +4,19 @@ The source is `truncations`: brokers' own logs name the replica, the truncation 
 cases the reason. These lines have no time on the run's clock. There are three ways to find a time:
 
 - A follower truncates its log when it begins to follow a leader. If the named leader led only once
-  since the epoch that the line names, the truncation happened in its period as leader. The first
-  answer in this period with a shorter log gives the time. If there is no such answer, the replica's
-  first answer in this period gives the time.
+  since the epoch that the line names, the truncation happened while it led. The first answer in
+  this period with a shorter log gives the time. If there is no such answer, the replica's first
+  answer in this period gives the time.
 - Otherwise, if exactly one answer shows that the log end fell to the truncation offset or below,
   the time of this answer counts.
 - If a log was truncated only once, and exactly one answer shows a shorter log, the time of this
   answer counts. The log may have grown again before this answer.
 
 The length comes from `replica_states`: the log end in the last answer before the truncation. If
-that is not beyond the truncation offset, the length is `unseen`.
+that log end is not beyond the truncation offset, the length is `unseen`.
 
-What would not prove it: a truncation that removed nothing. No log line shows this.
+What would not prove it: a truncation that removed nothing. Log lines do not show whether a
+truncation removed records.
 """
 
 import re
@@ -38,7 +39,7 @@ _REASONS = (
     (re.compile(r"follower of broker"), "leader-epoch"),
     (re.compile(r"Corruption found"), "recovery"),
 )
-"""Kinds of reason by their text in logs (`cluster.files.logs`), more specific texts first."""
+"""The kind of reason for each text in logs (`cluster.files.logs`), more specific texts first."""
 _STARTS_OVER = re.compile(r"Truncate and start at offset")
 _FOLLOWS = re.compile(r"follower of broker (?P<leader>\d{1,9})\b")
 _ENDED = re.compile(r"epoch (?P<epoch>\d{1,9}) ends at offset")
@@ -74,7 +75,7 @@ def _kind(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reign:
-    """A leader's period: it began between the first two times, and ended by `until_ns`."""
+    """A leader's period. It began between the first two times, and ended before `until_ns`."""
 
     not_before_ns: int
     by_ns: int
@@ -82,7 +83,7 @@ class _Reign:
 
 
 def _reign(group: Group, reason: str) -> _Reign | None:
-    """Return the period of the leader that a follower names; None if none or several fit."""
+    """Return the period of the leader that a follower names; None unless exactly one fits."""
     leader, ended = _FOLLOWS.search(reason), _ENDED.search(reason)
     if leader is None:
         return None
@@ -121,8 +122,8 @@ class _Looks:
             once: Whether this is the log's only truncation.
 
         Returns:
-            The time, which may be `UNTIMED`. The log end before, or `start` if no answer shows
-            more.
+            The time, which may be `UNTIMED`. The log end before the truncation, or `start` if no
+            answer shows a log end beyond it.
         """
         times, ends = self._times, self._ends
         fell = (ends[:-1] > start) & (ends[1:] < ends[:-1])

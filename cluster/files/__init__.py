@@ -1,10 +1,10 @@
-"""Reads Kafka's files and log lines with pure functions: no cluster, no Spark, no clock.
+"""Pure functions that read Kafka's files and log lines, without a cluster, Spark or a clock.
 
 - `batches`: record batches of format 2 and older, from log segments and metadata snapshots.
 - `message_sets`: messages of magic 0 and 1.
 - `compression`: decompresses batches and messages.
 - `checkpoints`: small text files with offsets, leader epochs, ids and the quorum's vote.
-- `properties`: writes settings in Java's properties format. No other module here writes.
+- `properties`: writes settings in Java's properties format. The other modules here only read.
 - `messages`, `metadata`: the controllers' log with topics, partitions and elections.
 - `metadata_names`: the type name of each record in the controllers' log, for plots.
 - `logs`: truncations and leader changes in a broker's own log files, for all versions since 0.11.
@@ -14,7 +14,7 @@
   `read_node`. For copies that a scenario's step made, it calls `read_step`.
 - `damage`: the errors for files that are not in Kafka's format.
 
-Higher layers may import this package, also `checkers/spark`. The package imports only
+Higher layers, including `checkers/spark`, may import this package. The package imports only
 `results.record`.
 
 To add a reader, write three things:

@@ -1,4 +1,4 @@
-"""Reads record batches of format 2 from `.log` segments, as brokers write them since Kafka 0.11.
+"""This module reads record batches of format 2 from `.log` segments of Kafka 0.11 and later.
 
 Reading takes two steps. `read_segment` finds the batches, checks their CRCs and reports damage.
 `records` decompresses and unpacks one batch. In a segment with an older format (see
@@ -57,8 +57,8 @@ class RecordBatch:
 
     Attributes:
         position: The position of the batch's first byte in the segment.
-        base_offset: The base of the records' offset deltas. For a wrapper, the offset of its last
-            message.
+        base_offset: The base of the records' offset deltas. For a wrapper, the offset of the last
+            message in it.
         leader_epoch: The leader epoch of the append (`partitionLeaderEpoch`); -1 in old formats.
         attributes: The bits for codec, timestamp type, transactional and control.
         last_offset_delta: The offset delta of the last record, even if compaction removed the
@@ -68,9 +68,10 @@ class RecordBatch:
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
-        count: The number of records left after compaction; -1 for a wrapper, which has no count.
+        count: The number of records left after compaction; -1 for a wrapper, because wrappers have
+            no count.
         body: The records, compressed with the codec of `attributes`.
-        magic: The message format: 2, or 0 or 1 for an old message.
+        magic: The message format: 2 for a batch, 0 or 1 for an old message.
     """
 
     position: int
@@ -118,7 +119,8 @@ class Record:
 
     Attributes:
         offset: The offset in the partition.
-        timestamp: In milliseconds, by a broker's or a client's clock. It never defines an order.
+        timestamp: In milliseconds, by a broker's or a client's clock. Timestamps never define an
+            order.
         key: None if the record has no key.
         value: None for a tombstone.
         headers: The headers as format 2 encodes them; empty in formats without headers.
@@ -206,7 +208,7 @@ def _size_at(view: memoryview, position: int) -> int:
 
 
 def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
-    """Return why there is no readable batch at a position, or None if there is one."""
+    """Return the reason why there is no readable batch at a position, or None if it is readable."""
     remaining = len(view) - position
     least = _HEADER.size
     if remaining > _MAGIC_AT and size > PREFIX.size:

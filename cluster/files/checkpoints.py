@@ -1,4 +1,4 @@
-"""Reads the small text files beside the logs: offsets, epochs and ids.
+"""This module reads the small text files beside the logs: offsets, epochs and ids.
 
 A broker writes each new version to a temporary file, flushes it and renames it. An incomplete file
 is therefore a sign of a broken disk. Each reader takes the text of a file and raises
@@ -34,7 +34,8 @@ class QuorumState:
     Attributes:
         leader: The leader's node id, or None if the member knows no leader.
         epoch: The quorum's epoch.
-        voted_for: The node id that the member voted for in this epoch, or None if it did not vote.
+        voted_for: The node id that the member voted for in this epoch, or None if the member did
+            not vote.
         voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """
 

@@ -8,7 +8,7 @@ import cramjam
 from xxhash import xxh32_intdigest
 
 CODEC_BITS = 0x07
-"""Mask of the codec bits in the attributes of a batch or message."""
+"""The mask of the codec bits in the attributes of a batch or message."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
@@ -52,7 +52,7 @@ def _snappy(data: bytes) -> bytes:
     """Decompress snappy data, either raw or framed as by Java's `SnappyOutputStream`.
 
     librdkafka writes raw snappy. The Java frame has a magic number, two version numbers and then
-    chunks. The compressed size precedes each chunk.
+    chunks. Before each chunk, the frame has the compressed size of the chunk.
     """
     if not data.startswith(_XERIAL_MAGIC):
         return bytes(cramjam.snappy.decompress_raw(data))

@@ -1,8 +1,8 @@
-"""Reads committed offsets of consumer groups from records of `__consumer_offsets`.
+"""This module reads committed offsets of consumer groups from records of `__consumer_offsets`.
 
 Keys are OffsetCommitKey (versions 0 and 1), values are OffsetCommitValue (versions 0 to 4). Each
-begins with its version in two bytes. A key without a value deletes the committed offset. Other
-records of the topic, such as group members, have keys of later versions.
+key and each value begins with a version in two bytes. A key without a value deletes the committed
+offset. Other records of the topic, such as group members, have keys of later versions.
 """
 
 import struct

@@ -1,20 +1,22 @@
-"""Finds leader changes and truncations in a broker's own log files.
+"""This module finds leader changes and truncations in a broker's own log files.
 
-The lines are in log4j's format, `[time] LEVEL text (class)`. Three kinds are read:
+The lines are in log4j's format, `[time] LEVEL text (class)`. The module reads three kinds of lines:
 
 - Truncations, in `server.log`. The replica fetcher logs the reason; the log (class `UnifiedLog`,
   before 3.0 `Log`) logs the truncation. Up to 2.8, Kafka does not log one reason: the leader's
   response about the end of an epoch. So a follower's truncation without a logged reason gets this
-  reason. A truncation at the log's end changes nothing. Kafka logs "has no effect" for it, and this
-  module skips it. No line reports where the log ended before the truncation.
-- `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. The
-  LeaderAndIsr request replaces these lines for older versions, and gives the leader that a
-  follower's line lacks. The broker logs this request twice: on arrival (level TRACE) and after
-  handling it.
+  reason. A truncation at the log's end changes nothing. Kafka logs "has no effect" for such a
+  truncation, and this module skips the line. Log lines do not report where the log ended before the
+  truncation.
+- `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. For
+  older versions, this module reads the logged LeaderAndIsr requests instead. They also name the
+  leader, which a follower's line may lack. The broker logs such a request twice: when the request
+  arrives (level TRACE), and when it is done.
 - Truncations of the controllers' quorum, which `quorum_log` parses.
 
-Lines have the broker's wall clock, which a fault may change. The time is for display, never for
-ordering. The patterns match real brokers of 0.11.0.3, 1.1.1, 2.3.1, 2.6.3, 2.8.2, 3.9.1 and 4.3.1.
+The time in a line is from the broker's wall clock, which a fault may change. The time is for
+display, never for ordering. The patterns match real brokers of 0.11.0.3, 1.1.1, 2.3.1, 2.6.3,
+2.8.2, 3.9.1 and 4.3.1.
 """
 
 import re
@@ -58,7 +60,8 @@ _FETCHES = re.compile(
     r"\[(?P<old>[^,\[\]\s]+), initOffset \d+ to broker BrokerEndPoint\((?P<old_leader>\d+),"
     r"|(?P<name>[^\s,(]+) -> \w*\([^()]*BrokerEndPoint\(id=(?P<leader>\d+),"
 )
-"""`Added fetcher` lines of Kafka 2.0 and 2.8: a partition, and the leader that is now followed."""
+"""`Added fetcher` lines of Kafka 2.0 and 2.8: a partition, and the leader that the broker now
+follows."""
 _FETCHER_ADDED = re.compile(
     r"Added fetcher to broker (?:BrokerEndPoint\(id=)?(?P<leader>\d+).*? for partitions "
 )
@@ -120,7 +123,7 @@ class LoggedTruncation:
         topic: The topic's name.
         partition: The partition's number.
         from_offset: The first removed offset, which is the new end of the log.
-        reason: The reason in words; an empty string if no line has it.
+        reason: The reason in words; an empty string if no line contains a reason.
     """
 
     wall_clock: str
@@ -137,9 +140,9 @@ class LoggedLeadership:
     Attributes:
         wall_clock: The time of the line, by the broker's clock, as text.
         topic: The topic's name.
-        topic_id: A UUID of 36 characters, or None if the line has none.
+        topic_id: A UUID of 36 characters, or None if the line has no topic id.
         partition: The partition's number.
-        leader: The leader's broker id; -1 without a leader; None if no line has it.
+        leader: The leader's broker id; -1 without a leader; None if no line names the leader.
         leader_epoch: The leader epoch of this event.
         isr: The ISR that the new leader takes over; None in a follower's line.
     """
@@ -210,7 +213,7 @@ class _Truncations:
         return replace(event, reason=why)
 
     def left(self) -> Iterator[LoggedTruncation]:
-        """Yield the truncation of the quorum's log that still waits for its reason, if any."""
+        """Yield the quorum log's truncation whose reason is still missing, if there is one."""
         if self._waiting is not None:
             yield self._waiting
         self._waiting = None
@@ -224,7 +227,7 @@ class _Leaderships:
         self._last: dict[tuple[str, int], tuple[int | None, int]] = {}
 
     def told(self, text: str, wall_clock: str) -> Iterator[LoggedLeadership]:
-        """Yield the leader change that is complete after this line, if any."""
+        """Yield the leader change that is complete after this line, if there is one."""
         request = _request(text, wall_clock)
         if request is not None:
             self._requests[request.topic, request.partition] = request
@@ -259,7 +262,7 @@ def _followed(text: str) -> dict[str, str]:
     """Return the new leader of each partition in an `Added fetcher` line.
 
     Returns:
-        For each partition name, such as `topic-0`, the leader's broker id.
+        The broker id of the leader, for each partition name such as `topic-0`.
     """
     followed = {
         told["old"] or told["name"]: told["old_leader"] or told["leader"]
@@ -271,7 +274,7 @@ def _followed(text: str) -> dict[str, str]:
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:
-    """Return the reason that a line gives for a later truncation, by (partition name, offset)."""
+    """Return the reason that a line gives for a later truncation of (partition name, offset)."""
     if below := _BELOW.search(text):
         why = f"below its high watermark {below['high_watermark']}"
         return {(below["name"], below["offset"]): why}
@@ -351,6 +354,6 @@ def _brokers(listed: str) -> tuple[int, ...]:
 
 
 def _place(name: str) -> tuple[str, int] | None:
-    """Return topic and partition of a name such as `topic-0`, or None for another name."""
+    """Return the topic and the partition in a name such as `topic-0`; None for other names."""
     topic, dash, number = name.rpartition("-")
     return (topic, int(number)) if dash and number.isdecimal() else None

@@ -1,12 +1,12 @@
-"""Reads messages of magic 0 and 1, the log format before Kafka 0.11 (KIP-32, KIP-98).
+"""This module reads messages of magic 0 and 1, the format before Kafka 0.11 (KIP-32, KIP-98).
 
 Brokers up to 3.x still write this format if `log.message.format.version` asks for it. A message set
 is a sequence of messages. Each message has its offset, its size and its own CRC. There are no
 batches, leader epochs, producer ids or headers.
 
 Compressed messages are the value of a wrapper message. The wrapper has the offset of the last
-message inside it. In magic 0 the offsets inside are absolute. In magic 1 they count from the
-wrapper's first message (KIP-31).
+message inside it. In magic 0 the inner offsets are absolute. In magic 1 the inner offsets count
+from the wrapper's first message (KIP-31).
 
 Layout: https://kafka.apache.org/documentation/#messageset (numbers are big-endian).
 """
@@ -19,10 +19,10 @@ from zlib import crc32
 from cluster.files.compression import CODEC_BITS, Codec, decompressed
 
 PREFIX = struct.Struct(">qi")
-"""The offset of a batch or message, and its size after this prefix; the same in all formats."""
+"""The prefix of a batch or message in all formats: the offset, and the size after the prefix."""
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
-"""The attribute bit for a timestamp that the broker set, not the producer."""
+"""The attribute bit of a message whose timestamp the broker set instead of the producer."""
 
 _CRC = struct.Struct(">I")
 _HEAD = struct.Struct(">bb")
@@ -33,7 +33,7 @@ LEAST_BYTES = {
     magic: _SUMMED_FROM + _HEAD.size + stamp + 2 * _LENGTH.size
     for magic, stamp in ((0, 0), (1, _TIMESTAMP.size))
 }
-"""For each magic, the size in bytes of the shortest message, prefix included."""
+"""For each magic, the size in bytes of the shortest message with its prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,10 @@ def sound_message(data: memoryview) -> Message | None:
 
 
 def unwrapped(outer: Message) -> Iterator[Message]:
-    """Yield the messages inside a wrapper with absolute offsets; yield other messages unchanged.
+    """Yield the messages in a wrapper, and make their offsets absolute; yield other messages as is.
 
     Raises:
-        ValueError, IndexError, cramjam.DecompressionError: The wrapper does not hold whole
-            messages.
+        ValueError, IndexError, cramjam.DecompressionError: A message in the wrapper is incomplete.
     """
     codec = Codec(outer.attributes & CODEC_BITS)
     if codec is Codec.NONE:

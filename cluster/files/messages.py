@@ -1,4 +1,4 @@
-"""Declares those messages of the metadata log that Logquake uses, for the library kio.
+"""This module declares, for the library kio, the metadata log's messages that Logquake uses.
 
 Field order, types and tags follow `metadata/src/main/resources/common/metadata/*.json` in Kafka's
 source, up to 4.3. All versions are flexible (KIP-482). Later versions add tagged fields only, with
@@ -172,7 +172,7 @@ class BrokerRegistrationChangeRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord(_Message):
-    """A feature of the whole cluster changed to this level."""
+    """The level of a feature changed in the whole cluster."""
 
     name: str = field(metadata=_STRING)
     feature_level: i16 = field(metadata=_INT16)
@@ -180,7 +180,7 @@ class FeatureLevelRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRecord(_Message):
-    """A broker was removed from the cluster for good."""
+    """A broker was permanently removed from the cluster."""
 
     broker_id: i32 = field(metadata=_INT32)
     broker_epoch: i64 = field(metadata=_INT64)
@@ -188,7 +188,7 @@ class UnregisterBrokerRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord(_Message):
-    """A config of a topic (resource type 2) or broker (type 4) was set; None: it was deleted."""
+    """A config of a topic (resource type 2) or broker (type 4) was set, or deleted (None)."""
 
     resource_type: i8 = field(metadata=_INT8)
     resource_name: str = field(metadata=_STRING)

@@ -1,11 +1,12 @@
-"""Reads elections from the controllers' log `__cluster_metadata-0`, and finds unclean ones.
+"""This module reads elections, also unclean ones, from the log `__cluster_metadata-0`.
 
-The log is Kafka's own history of leaders, epochs and in-sync replicas. Its segments and snapshots
-have the format of all log segments. Records have the controllers' wall clock, which never defines
-an order. The offset in the log defines the order.
+The controllers' log is Kafka's own history of leaders, epochs and in-sync replicas. The segments
+and snapshots of this log have the same format as other log segments. The times of records are from
+the controllers' wall clocks, and never define an order. The offset in the log defines the order.
 
 The log of one node may contain uncommitted records. For example, a controller that was cut off may
-have written records that it later truncated. A row is certain once a majority of nodes have it.
+have written records that it later truncated. A record is certainly committed once a majority of
+nodes have it.
 """
 
 import struct
@@ -71,7 +72,7 @@ class Leadership:
         leader_epoch: Increases with each election, and when the partition loses its leader.
         isr: The in-sync replicas; None for the quorum's own partition.
         elr: Eligible leader replicas (KIP-966). These replicas are outside the ISR but have all
-            committed records, so that electing one of them is clean.
+            committed records, so the election of such a replica is clean.
         unclean: Whether the new leader was outside the previous ISR and ELR.
         log_offset: The offset of this change in the metadata log.
     """
@@ -126,16 +127,16 @@ class Partitions:
         return {name: str(topic_id) for topic_id, name in self._topics.items()}
 
     def replay(self, entry: LogEntry, *, at: int | None = None) -> Leadership | None:
-        """Apply an entry, and return the new state of its partition.
+        """Apply an entry, and return the new state of the entry's partition.
 
         Args:
             entry: The next entry of the log, or of the snapshot before the log's beginning.
             at: The offset for the returned row, if it differs from the entry's offset. The offsets
-                inside a snapshot are not log offsets. For its entries, the caller passes the log
-                offset before the snapshot's end.
+                inside a snapshot are not log offsets. For entries of a snapshot, the caller passes
+                the log offset before the snapshot's end.
 
         Returns:
-            None if the entry changes neither a leader nor an ISR.
+            None if leader and ISR stay the same.
         """
         offset = entry.offset if at is None else at
         match entry.message:

@@ -1,4 +1,4 @@
-"""Names the type of each record in the metadata log, for plots of the quorum's logs.
+"""This module finds each metadata record's type name, for plots of the quorum's logs.
 
 Numbers and names are those of `MetadataRecordType` and `ControlRecordType` in Kafka 4.3.
 """
@@ -57,8 +57,8 @@ class NamedRecord(NamedTuple):
     Attributes:
         offset: The offset in the log.
         epoch: The quorum's epoch in which the record was written.
-        name: The record type, such as `NoOpRecord`. A topic's record includes the topic's name, as
-            in `TopicRecord other-1`. An unknown type is shown by its number, as in `type 99`.
+        name: The record type, such as `NoOpRecord`. For a topic's record, the topic's name follows,
+            as in `TopicRecord other-1`. An unknown type is shown by its number, as in `type 99`.
     """
 
     offset: int

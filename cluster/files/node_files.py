@@ -1,4 +1,4 @@
-"""Reads the files in one node's folder, and lists the unreadable ones."""
+"""This module reads the files in one node's folder, and lists the unreadable files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFiles:
-    """A node's folder, and the list of files in it that could not be read.
+    """A node's folder, and the list of unreadable files in that folder.
 
     Attributes:
         root: The folder `nodes/<node>` of a run, with `data/` and `logs/`, or a copy of this
@@ -38,7 +38,7 @@ class NodeFiles:
 
     @property
     def run(self) -> Path:
-        """The run's folder, or the folder of its copied nodes; no folder below it may be a link."""
+        """The folder of the run or of the copied nodes. Folders below it must not be links."""
         return self.root.parent.parent
 
     @property
@@ -47,7 +47,7 @@ class NodeFiles:
         return self.root / "data"
 
     def note(self, path: Path, what: str) -> None:
-        """Add a problem to the list, unless the list has it already."""
+        """Add a problem to the list if the list does not contain it yet."""
         if (path, what) not in self._noted:
             self._noted.add((path, what))
             shown = str(path.relative_to(self.root))
@@ -78,7 +78,7 @@ class NodeFiles:
         return None
 
     def segment(self, path: Path) -> Segment:
-        """Return a segment's batches; if the file is unreadable, note a problem and return none."""
+        """Return a segment's batches; if the file is unreadable, note a problem and return []."""
         try:
             segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES, root=self.run))
         except OSError as broken:
@@ -95,7 +95,7 @@ class NodeFiles:
 
     @property
     def is_broker(self) -> bool:
-        """Whether the node is a broker, i.e. the folder has a partition other than the quorum's."""
+        """Whether the node is a broker: the folder has a partition that is not the quorum's."""
         return any(
             folder.name.rpartition("-")[2].isdecimal()
             and not folder.name.startswith("__cluster_metadata-")

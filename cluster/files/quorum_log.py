@@ -1,10 +1,11 @@
-"""Finds the quorum's states, votes and truncations in a controller's own log files.
+"""This module finds the quorum's states, votes and truncations in a controller's log files.
 
-The `RaftManager` logs these lines in `server.log`. A state change reads `Completed transition to
-CandidateState(... epoch=3) from ...`; the other lines are answers to vote requests. The patterns
-match real controllers of 3.5.2 and 4.3.1. For other versions since 3.3 they follow Kafka's source.
+The `RaftManager` logs these lines in `server.log`. A state change looks like `Completed transition
+to CandidateState(... epoch=3) from ...`; the other lines are responses to vote requests. The
+patterns match real controllers of 3.5.2 and 4.3.1. For other versions since 3.3, the patterns
+follow Kafka's source.
 
-Times are the controller's wall clock. The order of events is the order of lines in the file.
+Times are from the controller's wall clock. The order of events is the order of lines in the file.
 """
 
 import re
@@ -80,7 +81,7 @@ class LoggedVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTruncation:
-    """A truncation of a follower's metadata log, from the offset where the leader's log differs.
+    """A truncation of a follower's metadata log at the offset from which the leader's log differs.
 
     Attributes:
         offset: The new end of the log.

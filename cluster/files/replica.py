@@ -1,12 +1,12 @@
-"""Reads all files of one stopped node, and returns rows of the run's tables.
+"""This module reads all files of one stopped node, and returns rows of the run's tables.
 
-`data/` is Kafka's log folder. `data/` includes the metadata log unless ZooKeeper keeps the
-metadata. `logs/` has the broker's own log files. An unreadable file is reported and the rest is
-read. A crash may leave an incomplete file, which must not prevent a verdict.
+`data/` is Kafka's log folder. With KRaft, `data/` includes the metadata log. `logs/` has the
+broker's own log files. An unreadable file is reported and the rest is read. A crash may leave an
+incomplete file, which must not prevent a verdict.
 
 Some files may be missing without an error:
 
-- A controller that is not a broker has no partitions and no checkpoints for them.
+- A controller that is not a broker has no partitions, and thus no checkpoints of partitions.
 - A broker with ZooKeeper has no `partition.metadata` before 2.8.
 - A log of old messages has no `leader-epoch-checkpoint`, because these messages have no epochs.
 """
@@ -56,7 +56,8 @@ from results.record.tables import BROKEN
 from results.record.terms import CLEAN_SHUTDOWN, REMADE_PREFIX
 
 MAX_LOG_BYTES = 256 << 20
-"""The size in bytes of the largest log file that is read. All its lines are held in memory."""
+"""The maximum size in bytes of a log file that is read. All lines of the file are kept in
+memory."""
 Rows = tuple[str, pa.RecordBatch]
 """The name of a table in `results.record.tables.LIVE`, and rows for this table."""
 
@@ -138,8 +139,9 @@ def read_step(
     """Read the copy of a node's `data/` folder that a scenario's step made.
 
     The broker may have been running during the copy. Yields rows of `replica_records`,
-    `replica_states` and `quorum_states`, as `read_node` does. The rows show what the replicas held
-    at that step. The node's own log files are not in the copy; `read_node` reads them.
+    `replica_states` and `quorum_states`, as `read_node` does. The rows show what the replicas
+    contained at that step. The copy does not contain the node's own log files; `read_node` reads
+    these.
 
     Args:
         node_dir: The folder `snapshots/<step>/<node>` of a run, with `data/`.
@@ -200,8 +202,8 @@ def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]
     """Return the oldest snapshot that replaces the log's deleted beginning.
 
     Returns:
-        The snapshot's end offset, and a list with its file. (0, []) if no snapshot is needed or
-        found.
+        The snapshot's end offset, and a list with the snapshot's file. (0, []) if there is no
+        snapshot, or if no snapshot is needed.
     """
     if not segments or _base_offset(segments[0]) == 0:
         return 0, []
@@ -240,7 +242,7 @@ def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> I
 def _replica(
     files: NodeFiles, folder: Path, replica: Replica, bounds: tuple[int | None, int]
 ) -> Iterator[Rows]:
-    """Read one replica, with its high watermark and log start offset from the checkpoints."""
+    """Read one replica. The high watermark and the log start offset come from the checkpoints."""
     segments = _segments(folder)
     log_end, has_epochs = _base_offset(segments[-1]) if segments else 0, False
     for path in segments:
@@ -279,7 +281,7 @@ def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_whole(batches: Sequence[RecordBatch]) -> bool:
-    """Return whether batches begin at offset 0 and have no gaps, i.e. nothing was compacted."""
+    """Return whether batches begin at offset 0 without gaps. Then nothing was compacted."""
     ends = [0, *(each.end_offset for each in batches)]
     return [each.base_offset for each in batches] == ends[:-1]
 
@@ -320,7 +322,7 @@ def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Row
 
 
 def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
-    """Read the node's own log files, including rotated ones, and report each event once."""
+    """Read the node's own log files, including rotated files, and report each event once."""
     seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted((files.root / "logs").glob("*.log*")):
         try:
@@ -349,7 +351,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_judged(topic: str) -> bool:
-    """Return whether the replicas of a topic are compared. Most internal topics are excluded."""
+    """Return whether the replicas of a topic are compared. Most internal topics are not."""
     ours = topic.startswith(REMADE_PREFIX)
     return topic == METADATA_TOPIC or ours or not topic.startswith(_INTERNAL)
 

@@ -1,7 +1,7 @@
-"""Converts the readers' results to Arrow batches of the run's tables.
+"""This module converts the readers' results to Arrow batches of the run's tables.
 
 The schemas are in `results.record.tables.LIVE`. A column without a value in the files is null. For
-example, all times are null, because files have only the broker's own clock.
+example, all times are null, because files contain only times of the broker's own clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from results.record.tables import LIVE
 
 ROWS_A_BATCH = 65_536
 _HELD_BYTES = 64 << 20
-"""The largest number of value bytes that wait for the check of their content."""
+"""The maximum number of bytes in values whose content waits for the check."""
 _MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
 _DIGITS = 19
 """The number of decimal digits of `_MAX_VALUE`."""
@@ -32,7 +32,7 @@ _INCARNATION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """A replica of a partition on a node; these fields are in every row."""
+    """A replica of a partition on a node. Every row contains these fields."""
 
     topic: str
     topic_id: str | None
@@ -43,14 +43,14 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
-    """The state of one whole replica, as its files show it; one row of `replica_states`.
+    """The state of one replica according to its files, as one row of `replica_states`.
 
     Attributes:
         replica: The replica.
         log_start_offset: The first valid offset. A segment may still contain earlier records.
         log_end_offset: The offset after the last complete batch.
-        high_watermark: The checkpointed value. It may be up to 5 s old, unless the broker stopped
-            by itself.
+        high_watermark: The high watermark in the checkpoint file. It may be up to 5 s old if the
+            broker did not stop cleanly.
         epochs: The leader epochs of the log.
     """
 
@@ -80,7 +80,7 @@ class _RecordColumns:
 
     @property
     def full(self) -> bool:
-        """Whether the columns hold enough rows or bytes for one Arrow batch."""
+        """Whether the columns have enough rows or bytes for one Arrow batch."""
         return len(self.offset) >= ROWS_A_BATCH or self.held_bytes >= _HELD_BYTES
 
     def add(self, batch: RecordBatch, *, of_quorum: bool) -> None:
@@ -102,7 +102,7 @@ class _RecordColumns:
         self.control += [control] * rows
 
     def look(self) -> None:
-        """Compare each waiting record with the content that its client sent; note all damage."""
+        """Compare each waiting record with the content that the client sent. Note all damage."""
         self.damage = [None] * len(self.offset)
         # In one run, either all messages have headers or none; the same holds for timestamps.
         held = [record for _, record in self.waiting]
@@ -264,7 +264,7 @@ def logged_leadership(
 def logged_truncations(
     events: Sequence[LoggedTruncation], *, node: str, source: str, topic_ids: Mapping[str, str]
 ) -> pa.RecordBatch:
-    """Return rows of `truncations`; `to_offset` is null, because no log line has the old end."""
+    """Return rows of `truncations`. `to_offset` is null, because log lines lack the old log end."""
     rows: list[dict[str, object]] = [
         {
             "topic": each.topic,
@@ -289,7 +289,7 @@ def quorum_states(
     Args:
         state: The content of the file.
         node: The node that owns the file.
-        broker: The node's broker id, or None if it could not be read.
+        broker: The node's broker id, or None if the id could not be read.
         log_end_offset: The log end offset of the node's metadata log.
     """
     row: dict[str, object] = {
@@ -359,7 +359,7 @@ def _names(replica: Replica) -> dict[str, object]:
 
 
 def _value(record: Record) -> int | None:
-    """Return the value that a client of Logquake wrote into a record, or None if there is none.
+    """Return the value that a client of Logquake wrote into a record, or None.
 
     A number that does not fit into the column is not from a Logquake client.
     """

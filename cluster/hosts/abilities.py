@@ -1,4 +1,4 @@
-"""Report which faults each kind of hosts supports on this machine, and why others are missing."""
+"""Report which faults each kind of hosts supports here, and why it lacks the other faults."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from results.record.plan import ATTACHED, SIMULATED
 
 NO_LINKS = "these nodes share an address, so there are no links between them; use --hosts namespace"
 SERVED = ("namespace", "process")
-"""Kinds of hosts that can put Logquake's own file system below a node's data."""
+"""The kinds of hosts that can put Logquake's own file system below a node's data."""
 NOT_BUILT = "this kind of hosts does not support it"
 NOT_SERVED = (
     "on these hosts Logquake's own file system is not below the nodes' data; use --hosts"
@@ -26,11 +26,11 @@ NOT_SERVED = (
 SOUND = "simulated disks cannot make requests fail; use --hosts namespace or --hosts process"
 REAL_ONLY = "a node in virtual time has neither processors nor memory; use --hosts namespace"
 UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
-"""Abilities that nodes in virtual time lack, each with the reason."""
+"""The abilities that nodes in virtual time lack, each with the reason."""
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return, for each ability, why this kind of hosts lacks it; an empty text if it is present.
+    """Return the reason why this kind of hosts lacks each ability; an empty text if it has it.
 
     An ability that depends on the system alone, not on the hosts, is reported as present.
 
@@ -52,8 +52,8 @@ def abilities_of(hosts: str) -> Mapping[Ability, str]:
 def built_for(hosts: str) -> frozenset[Ability]:
     """Return the abilities that a kind of hosts can have on some machine.
 
-    The result does not depend on this machine. A stored plan may come from another machine, and its
-    abilities must be readable here.
+    The result does not depend on this machine. A stored plan may come from another machine, and
+    this machine must be able to read the abilities in that plan.
 
     Args:
         hosts: The hosts as written in a plan, or `auto`.

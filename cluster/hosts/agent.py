@@ -2,13 +2,13 @@
 
 The agent reads requests as JSON lines from standard input. The agent answers each request with a
 JSON line on standard output. The agent ends when standard input ends or when the harness, its
-parent, dies. It first kills all processes that it started, even paused ones. It watches its parent
-as well, because a forked worker of the harness may keep the pipe open.
+parent, dies. It first kills all processes that it started, even paused processes. It also watches
+the harness, because a forked worker may keep the pipe open.
 
 The agent needs the standard library only. It runs by its path, in isolated mode and without
-site-packages (`command_line`). So it starts in about 50 ms, and no module of the user interferes.
-It has one thread on purpose: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to
-the thread that started the child.
+site-packages (`command_line`). So it starts in about 50 ms, without modules of the user. It has
+only one thread: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to the thread
+that started the child.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ SHAPER = str(Path(__file__).resolve().with_name("shaper.py"))
 SOCKETS = str(Path(__file__).resolve().with_name("sockets.py"))
 _program = cache(run_path)
 Message = dict[str, Any]
-"""A JSON object. The two ends of the pipe share no other type."""
+"""A JSON object. All messages in the pipe have this type."""
 
 LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
@@ -44,7 +44,7 @@ FAKED = "FAKETIME_TIMESTAMP_FILE"
 """The environment variable of a process whose clock libfaketime shifts."""
 REMEMBERED_NONCES = 10_000
 QUESTION, ANSWER = b"\0?", b"\0!"
-"""First bytes of a datagram of a series. The series' name, the number and filling bytes follow."""
+"""The first bytes of a series' datagram. The series' name, a number and filling bytes follow."""
 SERIES_BYTES, NUMBER_BYTES = 16, 4
 HEAD_BYTES = len(QUESTION) + SERIES_BYTES + NUMBER_BYTES
 REMEMBERED_SERIES = 200
@@ -52,9 +52,9 @@ REMEMBERED_EXITS = 1000
 SO_RCVBUFFORCE = 33
 RECEIVE_BUFFER_BYTES = 8 << 20
 FLOWS = 20
-"""Number of sockets that send series; equals `cluster.protocol.links.MOST_FLOWS`."""
+"""The number of sockets that send series; equals `cluster.protocol.links.MOST_FLOWS`."""
 DROPPED = "dropped "
-"""Start of the last line that a shaper prints. The number of dropped packets follows."""
+"""The start of the last line that a shaper prints. The number of dropped packets follows."""
 SHAPER_START_S = 10.0
 SHAPER_END_S = 5.0
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
@@ -76,7 +76,7 @@ def now_ns() -> int:
 
 
 class Series:
-    """A series of numbered datagrams that this machine sends, and the answers to them.
+    """A series of numbered datagrams that this machine sends, and the received answers.
 
     Args:
         order: The request: `series` (the name), `address` and `port` of the receiver, `count`, and
@@ -138,7 +138,7 @@ class Arrivals:
         self._last_ns = now_ns()
 
     def told(self) -> Message:
-        """Return the datagrams' numbers in order of arrival, and the seconds from first to last."""
+        """Return the received numbers in order, and the seconds from first to last datagram."""
         lasted_ns = self._last_ns - self._first_ns
         return {"numbers": self._numbers, "lasted_s": lasted_ns / NS_PER_S}
 
@@ -362,7 +362,7 @@ class Agent:
             self._nonces[data.decode(errors="replace")] = None
 
     def _patience_s(self) -> float:
-        """Return how many seconds the agent may wait for requests before its next own task."""
+        """Return how many seconds the agent may wait for requests before it has a task to do."""
         due_ns = [due for series in self._series.values() if (due := series.due_ns()) is not None]
         if not due_ns:
             return ORPHAN_CHECK_S
@@ -389,7 +389,7 @@ class Agent:
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
     def _shape(self, request: Message) -> Message:
-        """Start a shaper, and wait until it is ready. It ends when its standard input closes."""
+        """Start a shaper, and wait until it is ready. It ends when its input closes."""
         shaper = subprocess.Popen(  # noqa: S603 - our own program
             [*request["prefix"], sys.executable, "-I", "-S", SHAPER, json.dumps(request["order"])],
             stdin=subprocess.PIPE,
@@ -425,7 +425,7 @@ class Agent:
         return {"was": was, "killed": killed, "dropped": int(dropped) if dropped.isdigit() else 0}
 
     def _signal(self, request: Message) -> Message:
-        """Signal a process's group, unless the process has ended or its pid was reused."""
+        """Signal the process group of a process if the process still exists."""
         if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
             return {"sent": False}
         with contextlib.suppress(ProcessLookupError):
@@ -461,14 +461,14 @@ def _forget_oldest(remembered: dict[Any, Any], limit: int) -> None:
 
 
 def _first_line(process: "subprocess.Popen[bytes]") -> str:
-    """Return the first line that a program prints; empty if it prints none in time."""
+    """Return the first line that a program prints; empty if it does not print a line in time."""
     if process.stdout is None or not select.select([process.stdout], [], [], SHAPER_START_S)[0]:
         return ""
     return process.stdout.readline().decode(errors="replace").strip()
 
 
 def child_pids() -> list[int]:
-    """Return the pids of this process's children, adopted ones included; [] without `/proc`."""
+    """Return the pids of this process's own and adopted children; [] without `/proc`."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
     return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
@@ -486,7 +486,7 @@ def state(pid: int, started: int) -> str | None:
 
 
 def stat_fields(pid: int) -> list[str]:
-    """Return the fields of `/proc/PID/stat` from the third (the state) on; [] without the file."""
+    """Return the fields of `/proc/PID/stat` after the second field; [] without the file."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""List the traces of a run on its hosts, so that the run can check that it left nothing behind.
+"""List the traces of a run on the hosts, to check that the run left nothing behind.
 
 The audit compares the traces before and after a run. The audit counts only objects with the run's
-mark, or with a name that only Logquake uses. It ignores all other changes on a machine.
+mark, or with a name that only Logquake uses. The audit ignores all other changes on a machine.
 """
 
 import os
@@ -23,14 +23,14 @@ _OUR_LINKS = re.compile(rf"{BRIDGE}|lq\d+")
 
 
 def local_traces(processes_file: Path) -> dict[str, str]:
-    """Return a run's traces on this machine, as visible from the caller's namespaces.
+    """Return a run's traces on this machine that the caller's namespaces show.
 
     Args:
         processes_file: `RunPaths.processes` of the run, in its folder.
 
     Returns:
-        Descriptions by trace, such as `{"process 4711": "java of n1"}`. A namespace without a
-        process leaves no trace: it has vanished, with its links and tables.
+        Descriptions by trace, such as `{"process 4711": "java of n1"}`. A namespace without
+        processes is not listed, because it vanishes with its links and tables.
     """
     return {
         **{f"process {left.process.pid}": left.what for left in leftovers(processes_file)},
@@ -42,7 +42,7 @@ def local_traces(processes_file: Path) -> dict[str, str]:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return each trace that a run added, removed or changed, with a sentence about it."""
+    """Return each trace that a run added, removed or changed, with a sentence about the change."""
     changed = {what for what in {*before, *after} if before.get(what) != after.get(what)}
     return {what: _change(before.get(what), after.get(what)) for what in sorted(changed)}
 

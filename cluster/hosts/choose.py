@@ -1,4 +1,4 @@
-"""Choose the kind of hosts that works on this machine, by trying the kinds."""
+"""Try the kinds of hosts, and choose a kind that works on this machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class HostKind(StrEnum):
 
 
 FORMS = ("auto", "namespace", "docker", "ssh:HOSTS.toml", "process", "simulated")
-"""Values that `--hosts` accepts."""
+"""The values that `--hosts` accepts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ class Choice:
         kind: The kind.
         why: A sentence that explains the choice.
         file: The absolute path of the hosts file; for ssh hosts only.
-        kafka: The version of Kafka in the image; an empty string if none. For containers only.
+        kafka: For containers: the version of Kafka in the image, or an empty string. Other kinds
+            have an empty string.
     """
 
     kind: HostKind
@@ -58,13 +59,14 @@ def choose_hosts(
 
     Args:
         hosts: `namespace`, `docker`, `ssh:HOSTS.toml`, `process`, `simulated`, or `auto`. `auto`
-            takes the best kind that works here and needs no further option.
+            selects the best kind that works here without further options.
         image: The image of the containers.
-        nodes: The names of the run's nodes. The ssh hosts file must have enough machines for them.
-        own_cuts: Whether the nodes can cut links themselves if the hosts cannot.
+        nodes: The names of the run's nodes. The ssh hosts file must list enough machines for these
+            nodes.
+        own_cuts: Whether the nodes can cut links themselves if the hosts cannot cut links.
 
     Raises:
-        UserError: There is no such kind, or the kind that the user named does not work here.
+        UserError: The kind that the user named does not exist, or does not work here.
     """
     name, colon, file = hosts.partition(":")
     if name not in {"auto", *HostKind} or bool(colon) != (name == HostKind.SSH):
@@ -108,7 +110,7 @@ def make_hosts(
     faulty_disks: bool = False,
     own_software: bool = False,
 ) -> Hosts:
-    """Create the hosts of a kind that was chosen before; their `up` starts the machines.
+    """Create the hosts of a kind that was chosen before. The method `up` starts the machines.
 
     Args:
         hosts: The hosts as written in a plan. For namespace hosts the harness must already run in a
@@ -116,10 +118,12 @@ def make_hosts(
         nodes: The names of the nodes.
         processes_file: `RunPaths.processes`.
         image: The image of the containers.
-        disk_mb: Size in MiB of each node's own disk; None: nodes use the disk of the run's folder.
+        disk_mb: The size in MiB of a separate disk for each node. None: nodes use the disk of the
+            run's folder.
         faulty_disks: Whether each node's data lie below a file system that can delay and fail
             requests.
-        own_software: Whether the user brings the software. If so, an image's own Kafka is not used.
+        own_software: Whether the user brings the software. If true, Logquake does not use the Kafka
+            in the image.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):

@@ -1,14 +1,15 @@
 """Shift the wall clock that brokers see, with libfaketime (man 1 faketime).
 
-A broker is started with the library preloaded (`LD_PRELOAD`). Whenever the broker reads the wall
+A broker starts with this library preloaded (`LD_PRELOAD`). Whenever the broker reads the wall
 clock, the library reads a file in the node's folder. The library adds the seconds that the file
 contains. The machine's own clock does not change. The shift ends with the process. The monotonic
 clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a wrong
 length. Debian's library still shortens waits on the monotonic clock to nothing, unless
-`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both were tried with Java 17.
+`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both problems were seen with Java 17.
 
 A clock rate is made of small steps: the file is rewritten many times a second. The library's own
-rates are not used. They count from the start of the process, so a restart would change the clock.
+rates are not used. These rates count from the start of the process, so a restart would change the
+clock.
 """
 
 import functools
@@ -28,10 +29,10 @@ PLACES = (
     "/usr/lib*/faketime/libfaketimeMT.so.1",
     "/usr/local/lib/faketime/libfaketimeMT.so.1",
 )
-"""Paths of the library in distributions: Debian, Fedora, built by hand."""
+"""The paths of the library: in Debian, in Fedora, and after a build by hand."""
 MISSING = "libfaketime is missing; type: sudo apt-get install faketime"
 CLOCK_FILE = "clock"
-"""Name of the clock file in a node's folder."""
+"""The name of the clock file in a node's folder."""
 STEP_S = 0.02
 TRIAL_S = 100_000
 TRIAL_TIMEOUT_S = 10.0
@@ -44,11 +45,12 @@ def library() -> Path | None:
 
 
 def environment(preloaded: Path, file: Path) -> Mapping[str, str]:
-    """Return the environment variables of a process that reads its clock's shift from a file.
+    """Return the environment variables with which a process reads the clock's shift from a file.
 
     Args:
         preloaded: The path of libfaketime, from `library`.
-        file: The clock file. It contains the offset in seconds, as `offset_line` writes it.
+        file: The clock file. The file contains a line from `offset_line` with the offset in
+            seconds.
     """
     return {
         "LD_PRELOAD": str(preloaded),
@@ -105,10 +107,10 @@ class _Shift:
 
 
 class Clocks:
-    """The shifted clocks of a run's nodes. One thread updates the clocks whose rate is changed.
+    """The shifted clocks of a run's nodes. One thread updates clocks that run at a wrong rate.
 
     Args:
-        write: Writes a node's clock file atomically.
+        write: A function that writes a node's clock file atomically.
     """
 
     def __init__(self, write: Callable[[str, str], None]) -> None:

@@ -19,7 +19,7 @@ def connections(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Connection, Ends]:
-    """Return the TCP connections over links that at least one end has established.
+    """Return the TCP connections over links that are established at one end at least.
 
     Args:
         links: The links; both directions count.
@@ -35,7 +35,7 @@ def connections(
 def paired(
     tables: Mapping[str, Message], addresses: Mapping[str, str], pairs: Collection[frozenset[str]]
 ) -> Mapping[Connection, Ends]:
-    """Return the connections between pairs of nodes, from the socket table of each node.
+    """Return the connections between pairs of nodes, as the nodes' socket tables show them.
 
     The tables come from `sockets.listed`. The server is the end with a listening port. Clients are
     never servers.
@@ -70,7 +70,7 @@ def reset(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> frozenset[Connection]:
-    """Reset connections through each server's kernel; return the connections that still existed.
+    """Reset connections through each server's kernel. Return the connections that still existed.
 
     Args:
         wanted: The connections to reset.
@@ -104,7 +104,7 @@ def connects(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Opening, bool]:
-    """Open new connections and close them at once; return whether each one opened."""
+    """Open and close new connections at once. Return whether each connection opened."""
     by_client: dict[str, list[Opening]] = defaultdict(list)
     for opening in openings:
         by_client[opening[0]].append(opening)

@@ -1,12 +1,12 @@
-"""Build the nft rules for cuts (of links) and blocks (of single connections), as text.
+"""Build the text of nft rules that cut links, or that block single connections.
 
-Each cut is its own chain in the receiver's namespace, so that a cut can be undone alone. A cut only
-counts and marks packets. One further chain drops the marked packets. If cuts dropped packets
-themselves, the second of two cuts over one link would count no packets, so it could not be
+Each cut is a separate chain in the receiver's namespace, so that each cut can be undone alone. A
+cut only counts and marks packets. One further chain drops the marked packets. If cuts dropped
+packets themselves, the second of two cuts over one link would count no packets, so it could not be
 verified.
 
-A block is for single connections. The receiving machine drops the packets. If the sender's own
-rules dropped them, the sender would get EPERM instead of a lost packet.
+A block is for single connections. The receiving machine drops the packets. If the sender's rules
+dropped the packets, the sender would get EPERM instead of losing a packet.
 """
 
 import json
@@ -26,7 +26,7 @@ meta mark MARK drop
 """
 INPUT = "input"
 OUTPUT = "output"
-"""The nft hook for outgoing packets. It is used if the run may not change the receiver's rules."""
+"""The nft hook for outgoing packets, for runs that may not change the receiver's rules."""
 
 
 def drop_marked(table: str = TABLE, *, hook: str = INPUT) -> str:
@@ -46,7 +46,7 @@ def cut_rules(
     """Return the nft script of one cut on one machine.
 
     Args:
-        cut_id: The cut. Its chain is created if it does not exist.
+        cut_id: The cut. The script creates the chain of the cut if the chain does not exist.
         addresses: The senders' addresses by name; with the hook `OUTPUT`, the receivers' addresses.
         table: The run's nft table on that machine.
         hook: `INPUT` or `OUTPUT`.
@@ -66,13 +66,13 @@ def _chain_of(cut_id: str, rules: str, *, table: str, hook: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """The rule with which one machine drops the packets of one direction of one connection.
+    """A machine's rule that drops the packets of one connection in one direction.
 
     Attributes:
         connection: The name of the connection, which is also the rule's comment.
-        port: The port of this machine's end.
-        address, other_port: Address and port of the other end, as this machine sees them.
-        hook: `INPUT` drops packets from the other end, `OUTPUT` drops packets to it.
+        port: The port on this machine.
+        address, other_port: The other end's address and port, as this machine sees them.
+        hook: `INPUT` drops packets from the other end, `OUTPUT` drops packets to the other end.
     """
 
     connection: str
@@ -95,7 +95,7 @@ class Drop:
 def block_rules(block_id: str, drops: Collection[Drop], *, table: str = TABLE) -> str:
     """Return the nft script that adds connections to one block on one machine.
 
-    Connections that the block already drops there stay dropped.
+    Connections that are already in the block stay in it.
 
     Args:
         block_id: The block.
@@ -129,7 +129,7 @@ def _ways(block_id: str) -> Iterator[tuple[str, str]]:
 
 
 def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
-    """Return the nft script that undoes one cut on one machine, even if the cut does not exist."""
+    """Return the nft script that undoes one cut on one machine, and also works without the cut."""
     made = cut_rules(cut_id, {}, table=table, hook=hook)
     return f"{made}delete chain ip {table} {chain(cut_id)}\n"
 

@@ -1,4 +1,4 @@
-"""Test which kinds of hosts this machine supports, and which faults on them."""
+"""Test which kinds of hosts this machine supports, and which faults these hosts support."""
 
 import functools
 import os
@@ -37,7 +37,8 @@ BLOCKERS = (
     ("kernel/unprivileged_userns_clone", "0", "1"),
     ("user/max_user_namespaces", "0", "10000"),
 )
-"""Settings below /proc/sys that can forbid user namespaces: path, forbidding value, allowing value.
+"""Settings below /proc/sys that can forbid user namespaces. Each entry has the path, the value that
+forbids them, and the value that allows them.
 
 The first setting exists in Ubuntu since 24.04, the second in Debian, the third in every kernel.
 """
@@ -49,9 +50,9 @@ class Finding:
 
     Attributes:
         what: The tried feature.
-        works: Whether it works.
+        works: Whether the feature works.
         detail: The trial's observation.
-        remedy: An instruction for the user if it does not work; an empty string if it works.
+        remedy: An instruction for the user if the feature does not work; otherwise an empty string.
     """
 
     what: str
@@ -61,7 +62,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Return the results of all trials, for `logquake doctor`; takes about a second."""
+    """Return the results of all trials, for `logquake doctor`. This takes about a second."""
     tried = (
         docker, disk_trial, faulty_disk_trial, shape_trial, reset_trial, clock_trial, groups_trial,
     )  # fmt: skip
@@ -106,7 +107,7 @@ def namespace_trials() -> list[Finding]:
 
 @functools.cache
 def disk_trial() -> Finding:
-    """Try whether a node can have its own file system that can be made read-only."""
+    """Test whether a node can have a separate file system that can be made read-only."""
     return _try(
         "a separate disk for each node (tmpfs)",
         [
@@ -120,7 +121,7 @@ def disk_trial() -> Finding:
 
 @functools.cache
 def faulty_disk_trial() -> Finding:
-    """Try whether a node's data can lie below Logquake's own file system (FUSE)."""
+    """Test whether a node's data can be below Logquake's own file system (FUSE)."""
     what = "disks with slow or failing requests (FUSE)"
     if platform.system() != "Linux":
         return Finding(
@@ -139,7 +140,7 @@ def faulty_disk_trial() -> Finding:
 
 @functools.cache
 def shape_trial() -> Finding:
-    """Try whether packets can be routed through a program of ours, with a TUN device."""
+    """Test whether a TUN device can route packets through one of our programs."""
     what = "shaping of links (TUN device)"
     try:
         os.close(os.open(TUN, os.O_RDWR))
@@ -151,7 +152,7 @@ def shape_trial() -> Finding:
 
 @functools.cache
 def reset_trial() -> Finding:
-    """Try whether the kernel resets a TCP connection on request."""
+    """Test whether the kernel resets a TCP connection on request."""
     program = f"{sys.executable} -I -S {sockets.__file__}"
     return _try(
         "reset of connections (CONFIG_INET_DIAG_DESTROY)",
@@ -161,7 +162,7 @@ def reset_trial() -> Finding:
 
 
 def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple[str, str]:
-    """Return why a device cannot be opened, and the remedy."""
+    """Return the reason why a device cannot be opened, and the remedy."""
     if isinstance(refused, FileNotFoundError):
         return f"there is no {device}", to_make
     if isinstance(refused, PermissionError) and os.geteuid() != 0:
@@ -172,7 +173,7 @@ def _refused(device: str, refused: OSError, to_open: str, to_make: str) -> tuple
 
 
 def clock_trial() -> Finding:
-    """Try whether a broker's clock can be shifted by libfaketime."""
+    """Test whether libfaketime can shift a broker's clock."""
     detail, _, remedy = clock.why_not().partition("; ")
     return Finding(
         what="shifting of clocks (libfaketime)",
@@ -183,7 +184,7 @@ def clock_trial() -> Finding:
 
 
 def groups_trial() -> Finding:
-    """Try whether control groups can limit a broker's processor share and memory."""
+    """Test whether control groups can limit a broker's processor share and memory."""
     detail, _, remedy = groups.why_not().partition("; ")
     return Finding(
         what="limits of processors and memory (cgroup)",
@@ -200,7 +201,7 @@ def _user() -> Finding:
 
 
 def docker() -> Finding:
-    """Try whether containers can be hosts on this machine; no image is tried."""
+    """Test whether containers can be hosts on this machine. The test uses no image."""
     from cluster.hosts.docker.image import try_daemon  # noqa: PLC0415 - only who asks waits for it
 
     try:
@@ -227,7 +228,7 @@ def _first_line(said: str) -> str:
 
 
 def _try(what: str, argv: Sequence[str], *, remedy: str) -> Finding:
-    """Run a test command in a hub namespace of its own, which vanishes with the command."""
+    """Run a test command in a separate hub namespace, which vanishes with the command."""
     try:
         inside = [*enter_prefix(), *argv]
     except UserError as error:

@@ -1,22 +1,22 @@
-"""A FUSE file system below a node's data folder that can delay requests and make them fail.
+"""A FUSE file system below a node's data folder. It can delay requests and make them fail.
 
     python -P faulty_disk.py SOURCE MOUNT SOCKET
 
-The files are in SOURCE and are visible at MOUNT. Both may be the same folder, because SOURCE is
-opened before the mount covers it. Orders come over the Unix socket SOCKET. Each connection carries
-one JSON line, and the program answers with one JSON line. Only the node uses the mount. Two faults
-can be in force at once: one delays requests, the other breaks them. Each is set and cleared
-separately.
+The files are in SOURCE and are visible at MOUNT. SOURCE and MOUNT may be the same folder, because
+the program opens SOURCE before it mounts. Orders come over the Unix socket SOCKET. Each connection
+carries one JSON line with an order, and one JSON line with the answer. Only the node uses the
+mount. Two faults can be in force at once: one fault delays requests, and the other fault breaks
+requests. Each fault is set and cleared separately.
 
 The program runs in the node's mount namespace (man 7 mount_namespaces). No process outside sees the
-mount. The mount vanishes with the last process of the namespace, however that process ends.
+mount. The mount vanishes when the last process of the namespace ends for any reason.
 
-The program needs the standard library and mfusepy, which needs libfuse. From Logquake it imports
-only `through.py`, so that it starts in a tenth of a second.
+The program needs the standard library, mfusepy and libfuse. From Logquake it imports only
+`through.py`, so that it starts in a tenth of a second.
 
-The kernel caches pages: brokers map their index files with MAP_SHARED, and `direct_io` would refuse
-that. So, as on a real disk, a fault does not affect a read from the cache. The kernel's writes of
-mapped pages are never torn, because no process would see the error.
+The kernel caches pages, because brokers map their index files with MAP_SHARED. (`direct_io` does
+not allow that.) So, as on a real disk, a fault does not affect a read from the cache. The kernel's
+writes of mapped pages are never torn, because no process would see the error.
 """
 
 import contextlib
@@ -44,37 +44,38 @@ from cluster.hosts.through import Answer, Fault, Faults, Through
 READY = "ready"
 TRIAL = "--try"
 THREADS = 64
-"""Number of threads: more than a broker has, so that a delayed request delays no other request."""
+"""The number of threads. It exceeds a broker's threads, so a delayed request does not delay
+others."""
 LINE_BYTES = 1 << 24
 SILENT_S = 2.0
-"""Seconds to wait for the line of an order. Other clients must wait meanwhile, 10 s at most."""
+"""The seconds to wait for the line of an order. Meanwhile, other clients wait (at most 10 s)."""
 SOURCE = "logquake"
-"""Name of the file system in lists of mounts."""
+"""The name of the file system in lists of mounts."""
 BROKEN, OLDEST = "broken", "oldest"
 MISTAKES = 20
-"""The largest number of different internal errors to record. More would add no information."""
+"""The maximum number of different internal errors to record. More errors would not help."""
 _FIRST_WITH_THREADS = (3, 12)
-"""The first version of libfuse that limits the number of threads, to 10."""
+"""The first version of libfuse with a limit of 10 threads."""
 _OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""Errors that a faulty disk never causes: bugs of this program, or missing resources."""
+"""The errors that a faulty disk never causes: bugs of this program, or missing resources."""
 _OF_LIBFUSE = ("fuse: ", "fusermount")
-"""Prefixes of stderr lines in which libfuse or fusermount explains why a mount failed."""
+"""The prefixes of stderr lines in which libfuse or fusermount explains why a mount failed."""
 _WARNING = "Ignoring invalid max threads value"
-"""Warning that libfuse 3.14 prints at each start, for any value."""
+"""The warning that libfuse 3.14 prints at each start, for any value."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
 
 class Guarded:
-    """Wraps `Through`; records the requests in progress, and this program's own errors.
+    """A wrapper around `Through` that records open requests, and errors of this program itself.
 
-    mfusepy turns every exception that is not an OSError into EINVAL, which only the caller would
-    see. EBADF also means a bug of this program, because the kernel has found the file already.
-    Missing handles or memory are this program's errors too, because the kernel checks the
-    broker's limits first.
+    mfusepy turns every exception except OSError into EINVAL, which only the caller would see. EBADF
+    also means a bug of this program, because the kernel has found the file already. A lack of
+    handles or memory is also an error of this program, because the kernel checks the broker's
+    limits first.
 
     Args:
-        through: Executes the requests.
+        through: The object that executes the requests.
     """
 
     def __init__(self, through: Through) -> None:
@@ -83,7 +84,7 @@ class Guarded:
         self._broken: dict[str, int] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - mfusepy asks for anything
-        """Return a callback of `Through` with recording; return any other attribute unchanged."""
+        """Return a callback of `Through` that also records requests; return other attributes."""
         deed = getattr(self._through, name)
         if not callable(deed):
             return deed
@@ -104,7 +105,7 @@ class Guarded:
         return watched
 
     def told(self) -> Answer:
-        """Return the count of each internal error, and the age of the oldest open request."""
+        """Return the count of each internal error, and the oldest open request with its age."""
         now_s = time.monotonic()  # noqa: TID251 - standard library only
         under_way = [(now_s - began_s, name) for name, began_s in list(self._under_way.values())]
         return {BROKEN: dict(self._broken), OLDEST: max(under_way, default=(0.0, ""))}
@@ -115,13 +116,13 @@ class Guarded:
 
 
 class Orders:
-    """Receives orders to set and clear faults over a Unix socket, in a separate thread.
+    """A separate thread that receives orders over a Unix socket, and sets and clears faults.
 
     Args:
         listener: The socket.
         faults: The faults to set and clear.
-        through: Flushes segments when a fault begins to lose flushes.
-        guarded: Reports internal errors and the oldest request.
+        through: The object that flushes segments when a fault begins to lose flushes.
+        guarded: The object that reports internal errors and the oldest request.
     """
 
     def __init__(
@@ -170,7 +171,8 @@ def library() -> ModuleType:
     """Import and return mfusepy.
 
     Raises:
-        SystemExit: mfusepy is missing, or it finds no libfuse or only an unknown version of it.
+        SystemExit: mfusepy is missing, libfuse is missing, or mfusepy does not know the version of
+            libfuse.
     """
     # If the named library is missing, such as libfuse 2, ctypes calls gcc to find it. The temporary
     # files of gcc would stay if both are killed.
@@ -188,10 +190,10 @@ def library() -> ModuleType:
 
 
 def reason(said: str) -> str:
-    """Return why a file system did not start, from its stderr output.
+    """Return the reason why a file system did not start, from its stderr output.
 
-    A line of libfuse is the best explanation. Without one, the last line is returned: a message of
-    this program, or an exception.
+    A line of libfuse is the best explanation. Without such a line, the function returns the last
+    line: a message of this program, or an exception.
     """
     lines = [line for line in said.strip().splitlines() if not line.startswith(_WARNING)]
     lines = lines or ["the program printed nothing"]
@@ -203,7 +205,7 @@ def serve(source: str, mount: str, at: str) -> None:
 
     Args:
         source: The folder with the files.
-        mount: The folder at which they are visible.
+        mount: The folder at which the files are visible.
         at: The path of the socket for orders.
 
     Raises:
@@ -246,7 +248,7 @@ def trial(scratch: str) -> None:
         scratch: A folder that the test covers with a file system in memory.
 
     Raises:
-        OSError, SystemExit: The test failed. The message has the reason.
+        OSError, SystemExit: The test failed. The message contains the reason.
     """
     library()
     # The trial runs in its own mount namespace, so nothing of it is visible outside.

@@ -1,4 +1,4 @@
-"""Hosts that mount Logquake's own file system over each node's data, to break requests."""
+"""Hosts that mount Logquake's own file system over each node's data, to break disk requests."""
 
 import contextlib
 import errno
@@ -35,39 +35,39 @@ from results.record.paths import RunPaths
 PROGRAM = Path(__file__).with_name("faulty_disk.py")
 START_LIMIT_S = 20.0
 ANSWER_S = 10.0
-"""Seconds to wait for an answer to an order; longer than a flush of all segments takes."""
+"""The seconds to wait for the answer to an order. A flush of all segments takes less time."""
 HANGS_S = 30.0
-"""Seconds after which a request counts as hanging. Delayed requests end earlier."""
+"""The seconds after which a request counts as hanging. Delayed requests end earlier."""
 FLUSHERS = 32
-"""Number of files flushed in parallel. On a delayed disk, a flush of one file after another takes
-minutes."""
+"""The number of files that are flushed in parallel. On a delayed disk, it takes minutes to flush
+one file after another."""
 
 
 class _Disks(LocalHosts):
-    """Common code of hosts with faulty disks: `CanSlowDisk`, `CanFaultDisk` and `HasFiles`.
+    """The common code of hosts with faulty disks: `CanSlowDisk`, `CanFaultDisk` and `HasFiles`.
 
     A subclass has a machine for each node. That machine has its own mount namespace.
     """
 
     @functools.cached_property
     def served(self) -> dict[str, tuple[ProcessId, Path, bytes]]:
-        """For each node: its file system's process, the path of the socket, the mounted device."""
+        """For each node: the file system's process, the socket's path, and the mounted device."""
         return {}
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Start a node's file system over its data folder; nodes use this machine's software."""
+        """Mount a node's file system over its data folder. Nodes use this machine's software."""
         del software
         data = self._data(node)
         data.mkdir(parents=True, exist_ok=True)
         self.serve_disk(node, data, data)
 
     def down(self) -> None:
-        """End every process and so every mount. Idempotent."""
+        """End all processes, and thereby all mounts. Idempotent."""
         super().down()
         self.served.clear()
 
     def fetch(self, node: str) -> None:
-        """Do nothing: the files below the file system are already on this machine."""
+        """Do nothing, because the files below the file system are already on this machine."""
 
     def disk_trouble(self, node: str) -> str:
         """Return the defect of a node's file system program, such as `has ended`.
@@ -101,7 +101,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "clear", "late": True})
 
     def time_flush_s(self, node: str) -> float:
-        """Write a page to a node's disk and flush it; return the seconds that it took."""
+        """Write and flush a page on a node's disk, and return the seconds that this took."""
         return self.try_requests(node).took_s
 
     def fault_disk(
@@ -115,7 +115,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> int:
-        """Clear the fault that breaks requests; return how many files were flushed after that."""
+        """Clear the fault that breaks requests. Flush all files, and return their number."""
         self._order(node, {"do": "clear", "late": False})
         folders = os.walk(self._mounted(node))
         files = [Path(folder, name) for folder, _, names in folders for name in names]
@@ -154,7 +154,7 @@ class _Disks(LocalHosts):
         return DiskAnswers(errors=said, written=PAGE, stored=stored, asked=asked, took_s=took_s)
 
     def serve_disk(self, node: str, source: Path, mount: Path) -> None:
-        """Start a node's file system and wait until it is mounted; do nothing if it runs already.
+        """If a node's file system does not run yet, start it and wait until it is mounted.
 
         Raises:
             ClusterError: The file system does not start.
@@ -194,7 +194,7 @@ class _Disks(LocalHosts):
         return self._data(node)
 
     def _mounted(self, node: str) -> Path:
-        """Return the path of a node's data folder as its broker sees it.
+        """Return the path of a node's data folder as the node's broker sees the folder.
 
         Raises:
             ClusterError: The node's file system is not mounted at this folder.
@@ -259,7 +259,7 @@ def _written(probe: Path) -> tuple[str, str]:
 
 
 def _is_flushed(path: Path) -> bool:
-    """Flush a file, so that the kernel reports an old write error now, not to the next broker.
+    """Flush a file, so that the kernel reports an old write error now instead of to a broker.
 
     Return False if the file is not a regular file, or was deleted meanwhile.
 
@@ -305,16 +305,16 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
     """Namespace hosts with faulty disks of limited size; see `NamespaceDisks`."""
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Mount a node's own disk with its data, and the faulty file system over it."""
+        """Mount a node's separate disk with the node's data, and the faulty file system over it."""
         NamespaceDisks.provide(self, node, software)
         self.serve_disk(node, self.mount_point(node), self._data(node))
 
     def fetch(self, node: str) -> None:
-        """Copy a node's data from its own disk back to this machine."""
+        """Copy a node's data from the node's separate disk back to this machine."""
         NamespaceDisks.fetch(self, node)
 
     def mount_point(self, node: str) -> Path:
-        """Return the path at which a node's disk is mounted in its namespace.
+        """Return the path at which a node's disk is mounted in the node's namespace.
 
         The node's data folder has another path.
         """
@@ -322,7 +322,7 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
         return Path(SHARED_MEMORY, "disk")
 
     def disk(self, node: str) -> Disk:
-        """Return access to the files of a node's folder, as its broker sees them."""
+        """Return access to the files in a node's folder as the node's broker sees these files."""
         root = Path(f"/proc/{self.machine(node).process.pid}/root")
         return LocalDisk(root / self._data(node).parent.relative_to("/"))
 
@@ -332,7 +332,7 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
 
 
 class FaultyProcesses(_Disks, ProcessHosts):
-    """Process hosts (all nodes on this machine) with faulty disks, in one mount namespace."""
+    """Process hosts with faulty disks. All nodes are in one mount namespace of this machine."""
 
     def __init__(self, nodes: Sequence[str], processes_file: Path) -> None:
         ProcessHosts.__init__(self, nodes, processes_file, prefix=own_mounts())

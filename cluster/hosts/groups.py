@@ -1,17 +1,17 @@
-"""Control groups (cgroups) that limit the processor share and memory of a run's servers.
+"""Control groups (cgroups) that limit the processor share and the memory of a run's servers.
 
 With cgroup version 1 a server has two groups. One is in the `memory` hierarchy and exists from the
 server's start. The other is in the `cpu` hierarchy and exists only during a fault. The kernel gives
-a `cpu` group as much processor time as one ungrouped process, which is too little for a server
-without a fault. With version 2 a server has one group for both. The kernel charges memory to the
-group in which a process allocated it, and the charge stays there. So a server that may be limited
-enters its group as it starts.
+a `cpu` group as much processor time as one ungrouped process. That is too little for a server
+without a fault. With version 2 a server has one group for both limits. The kernel charges memory to
+the group in which a process allocated it, and the charge stays there. So a server that may be
+limited enters its group as it starts.
 
 A group's name is a digest of the run's mark. So heal and audit find the groups of one run without a
-file that names them. With version 1 the groups are made inside Logquake's own group of each
-hierarchy, so a limit on Logquake holds for them, too. With version 2 they are made in the topmost
-group that delegates both controllers and that this user may write. Version 2 was tested on files
-laid out as in the kernel's manual, not on a kernel.
+list in a file. With version 1 the groups are made inside Logquake's own group of each hierarchy, so
+a limit on Logquake also applies to these groups. With version 2 the groups are made in the topmost
+group that delegates both controllers and that this user may write. Version 2 was tested only on
+files that follow the kernel's manual. It was not tested on a kernel.
 
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html, .../cgroup-v2.html
 """
@@ -38,8 +38,8 @@ PERIOD_US = 100_000
 LEAST_QUOTA_US = 1_000
 """The smallest CPU quota that the kernel accepts, in microseconds."""
 EMPTY_LIMIT_S = 10.0
-"""Seconds to wait until a group is empty. A killed process stays in its group until it
-is reaped."""
+"""The seconds to wait until a group is empty. A killed process stays in its group until it is
+reaped."""
 _OCTETS = 1 << 62
 """With version 1, a limit above this number of bytes means that there is no limit."""
 
@@ -51,8 +51,8 @@ class Mount:
     Attributes:
         at: The folder of the mount.
         root: The group of the hierarchy that is mounted at that folder.
-        controls: The controllers of the hierarchy; an empty set for version 2, which lists them in
-            a file.
+        controls: The controllers of the hierarchy. Empty for version 2, which lists the controllers
+            in a file.
     """
 
     at: Path
@@ -71,7 +71,7 @@ class Tree:
 
     Attributes:
         parents: For each controller, the group in which the groups of servers are made.
-        mounts: For each controller, its hierarchy.
+        mounts: The hierarchy of each controller.
         unified: Whether there is one hierarchy: cgroup version 2.
     """
 
@@ -101,7 +101,7 @@ class Group:
         _write(self.path / "cpu.cfs_quota_us", -1 if quota is None else quota)
 
     def share(self) -> float | None:
-        """Return the limit as a share of one core; None if there is none."""
+        """Return the limit as a share of one core; None without a limit."""
         if self._unified:
             quota, period = self._read("cpu.max").split()
         else:
@@ -118,10 +118,10 @@ class Group:
     def limit_memory(self, limit_bytes: int | None) -> None:
         """Limit the group's memory; None removes the limit.
 
-        If the group uses more than the limit, version 1 first reclaims memory, and refuses if that
-        is not enough. Version 2 accepts the limit and kills processes of the group until the limit
-        holds. So with version 2 `memory.high` is set first: it reclaims memory and kills no
-        process.
+        If the group uses more than the limit, version 1 first reclaims memory. If that is not
+        enough, version 1 refuses the limit. Version 2 accepts the limit and kills processes until
+        the group is below the limit. So with version 2, this function first sets `memory.high`,
+        which reclaims memory without killing a process.
 
         Raises:
             OSError: EBUSY: the group uses more memory, and the kernel cannot reclaim enough.
@@ -140,7 +140,7 @@ class Group:
                 _write(self.path / "memory.high", "max")
 
     def memory(self) -> Memory:
-        """Return the memory that the group uses, its limit, and how often it hit the limit."""
+        """Return the group's memory use and memory limit, and how often it hit the limit."""
         cache = self._numbers("memory.stat")
         if self._unified:
             limit, events = self._read("memory.max").strip(), self._numbers("memory.events")
@@ -167,7 +167,7 @@ class Group:
 
 
 def take(group: Path, pid: int) -> None:
-    """Move a process with all its threads into a group; ignore a process that has ended."""
+    """Move a process with all threads into a group. Ignore a process that has ended."""
     with contextlib.suppress(ProcessLookupError):
         _write(group / "cgroup.procs", pid)
 
@@ -201,7 +201,7 @@ def remove(group: Path) -> None:
 def tree(proc: Path = Path("/proc/self")) -> Tree:
     """Return the places where control groups can be made on this machine.
 
-    The function reads files only; `why_not` also makes a group.
+    This function only reads files. `why_not` also makes a group.
 
     Args:
         proc: The folder in `/proc` of the process that asks.
@@ -232,8 +232,8 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
 def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path] | None:
     """Return the first hierarchy of a controller in which this process may add groups.
 
-    The result also has this process's own group in that hierarchy. It is None if there is no such
-    hierarchy.
+    The result also contains this process's own group in that hierarchy. The result is None if there
+    is no such hierarchy.
     """
     for mount in mounts:
         if control in mount.controls:
@@ -249,10 +249,10 @@ def group_of(proc: Path, mount: Mount, control: str) -> Path:
     Args:
         proc: The folder of the process, `/proc/PID`.
         mount: The hierarchy.
-        control: A controller of that hierarchy; used with version 1 only.
+        control: A controller of that hierarchy. Only version 1 uses this argument.
 
     Raises:
-        ClusterError: The process is in no group of the hierarchy.
+        ClusterError: The process is not in a group of the hierarchy.
         OSError: The process has ended.
     """
     for line in (proc / "cgroup").read_text().splitlines():
@@ -286,7 +286,7 @@ def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Pat
 
 
 def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
-    """Return the folders of all groups with a name prefix, of any user and anywhere."""
+    """Return the folders of all groups with a name prefix, for all users and in all hierarchies."""
     # The walk continues when a group vanishes during it, as groups of other programs often do.
     below = {
         Path(folder, name)
@@ -299,7 +299,7 @@ def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
 
 
 def remove_groups(processes_file: Path) -> list[str]:
-    """Remove the groups of a run whose processes have ended; return a sentence for each."""
+    """Remove the groups of a run whose processes have ended. Return a sentence for each group."""
     groups = groups_of(processes_file)
     for path in groups:
         remove(path)
@@ -310,7 +310,7 @@ def remove_groups(processes_file: Path) -> list[str]:
 def why_not() -> str:
     """Try whether control groups can limit servers here; return the reason if they cannot.
 
-    The result is an empty string if they can limit servers.
+    The result is an empty string if control groups can limit servers.
     """
     try:
         found = tree()
@@ -363,7 +363,7 @@ def _trials() -> str:
 
 
 def remove_dead_trials() -> list[str]:
-    """Remove groups of trials whose processes have ended; return a sentence for each. Idempotent.
+    """Remove trial groups whose process has ended; return a sentence for each. Idempotent.
 
     Raises:
         UserError: This system has no control groups.
@@ -411,6 +411,6 @@ def _delegated(mount: Mount, proc: Path) -> Path | None:
 
 
 def _write(path: Path, value: object) -> None:
-    """Write a value to one of the kernel's existing files."""
+    """Write a value to an existing file of the kernel."""
     with open(path, "r+b", buffering=0) as file:  # noqa: PTH123 - unbuffered, and never made
         file.write(str(value).encode())

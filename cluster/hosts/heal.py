@@ -1,9 +1,9 @@
-"""Remove everything that a dead run left on its hosts, for every kind of hosts.
+"""Remove everything that a dead run left on the hosts, for every kind of hosts.
 
 First the processes on this machine are killed: the stage (the process that plays the run), the
 agents, and the processes that keep the run's namespaces alive. Then each kind of hosts removes
-everything that outlives its processes. If a host cannot be reached now, this is reported, and the
-other hosts are still healed.
+everything that remains after its processes have ended. If a host cannot be reached now, this is
+reported. The other hosts are still healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from results.record.paths import RunPaths
 from results.record.plan import PlanError, load_plan
 
 Way = Callable[[], Sequence[str]]
-"""A healing step: a function that removes something, and returns a sentence for each action."""
+"""A healing step: a function that removes things, and returns a sentence for each action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ def heal_hosts(paths: RunPaths) -> Healed:
     """Remove everything that a dead run left on its hosts. Idempotent.
 
     Args:
-        paths: The run's paths. Its controller process must have ended.
+        paths: The run's paths. The run's controller process must have ended.
     """
     done: list[str] = []
     failed: list[str] = []
@@ -54,7 +54,7 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 
 def heal_trials() -> Healed:
-    """Remove what trials of hosts left. Such remains do not belong to a run. Idempotent."""
+    """Remove everything that trials of hosts left. This does not belong to a run. Idempotent."""
     from cluster.hosts.docker import trials  # noqa: PLC0415 - as in `choose`
 
     done: list[str] = []
@@ -110,7 +110,7 @@ def _raise(refused: Exception) -> Sequence[str]:
 
 
 def _heal_docker(root: Path, *, known: bool) -> list[str]:
-    """Remove a run's containers; without a daemon, raise only if the run had Docker hosts."""
+    """Remove a run's containers. Raise without a daemon, but only if the run had Docker hosts."""
     from cluster.hosts.docker.objects import heal_docker  # noqa: PLC0415 - as in `choose`
 
     try:

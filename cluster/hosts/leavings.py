@@ -1,9 +1,9 @@
 """Find and remove files that a run's killed processes left outside the run's folder.
 
-libfaketime makes a shared memory and a semaphore for each process, named after its pid. libfaketime
-removes these objects only at an orderly exit (`ft_shm_create` in its source). A killed Java leaves
-the file of its performance counters. Brokers are started so that they make no such file, but this
-module looks for it, too.
+libfaketime makes a shared memory and a semaphore for each process, with the process's pid in their
+names. libfaketime removes these objects only at an orderly exit (`ft_shm_create` in its source). A
+killed Java process leaves a file with performance counters. Logquake starts brokers without such a
+file, but this module also looks for this file.
 """
 
 import os
@@ -20,14 +20,15 @@ PLACES = (
     ("/dev/shm", "sem.faketime_sem_{pid}"),  # noqa: S108 - as above
     ("/tmp", "hsperfdata_*/{pid}"),  # noqa: S108 - as above
 )
-"""Folders with such files, and patterns of the files' names. `{pid}` is that of the process."""
+"""The folders with such files, and patterns of the files' names. `{pid}` is the pid of the
+process."""
 SLACK_S = 2.0
-"""Tolerance in seconds: the kernel's boot time is in whole seconds, file times lag by up to
+"""The tolerance in seconds. The kernel's boot time is in whole seconds, and file times lag by up to
 a tick."""
 
 
 def leavings(processes_file: Path) -> list[Path]:
-    """Return the files that ended processes of a run left outside its folder.
+    """Return files outside the run's folder that belong to ended processes of the run.
 
     Args:
         processes_file: `RunPaths.processes` of the run.
@@ -39,7 +40,7 @@ def leavings(processes_file: Path) -> list[Path]:
 
 
 def remove_leavings(processes_file: Path) -> list[str]:
-    """Remove the files that `leavings` returns; return a sentence for each. Idempotent."""
+    """Remove the files that `leavings` returns. Return a sentence for each file. Idempotent."""
     found = leavings(processes_file)
     for path in found:
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Record each process that a run starts, before and after its start, for the later cleanup."""
+"""Record each process that a run starts, before and after the start, for the later cleanup."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from results.record.reading import read_lines
 from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
-"""Environment variable of all processes that a run starts on its hosts: the path of its ledger."""
+"""The environment variable of all processes that a run starts. It contains the ledger's path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Entry:
     Attributes:
         what: "agent", or the program's name.
         node: The node of the process.
-        pid: None in the line that announces the start; the pid in the line that confirms it.
+        pid: None in the line that announces the start; the pid in the line that confirms the start.
         start_ticks: As in `ProcessId`.
         world: As in `results.record.world`. The pid is valid only in this world.
         machine: As in `ProcessId`. The pid is valid only on this machine.
         since_s: The time of the announcement, in seconds since 1970 by this machine's clock; 0 if
-            unknown. The files of the process have times of the same clock.
+            unknown. The times of the process's files come from the same clock.
     """
 
     what: str
@@ -45,14 +45,14 @@ class Entry:
 
     @property
     def process(self) -> ProcessId | None:
-        """The process, if the line confirms one."""
+        """The process, if the line confirms a start."""
         if self.pid is None:
             return None
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks, machine=self.machine)
 
 
 class ProcessLedger:
-    """Appends lines to a run's ledger, `RunPaths.processes`. Thread-safe."""
+    """A writer of lines to a run's ledger, `RunPaths.processes`. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -93,9 +93,9 @@ _LINE = TypeAdapter(Entry)
 
 
 def read_ledger(path: Path) -> list[Entry]:
-    """Return the lines of a ledger; an empty list if there is no file.
+    """Return the lines of a ledger; an empty list without a file.
 
-    Incomplete lines, as after a crash or on a full disk, are skipped, and so are foreign lines. The
+    The function skips incomplete lines (after a crash, or on a full disk) and foreign lines. The
     processes in all other lines must still be cleaned up.
 
     Raises:

@@ -1,10 +1,10 @@
-"""Kill the processes that a dead run left.
+"""Kill processes of a dead run that still exist.
 
-Normally there are none: agents end with the harness, and processes end with their agent. A process
-may still be left, such as a stopped agent or a process that detached itself. Only the run's mark in
-a process's environment identifies it. The run's ledger may be forged, so it is only used to name
-the processes that were found. The run's namespaces have no names. A namespace vanishes with its
-last process. The namespace's bridge, veth pairs and nft tables vanish too.
+Normally there are no such processes: agents end with the harness, and processes end with their
+agent. But a stopped agent may still exist, or a process that detached itself. Only the run's mark
+in a process's environment identifies such a process. The run's ledger may be forged, so the ledger
+is only used to name the processes that were found. The run's namespaces have no names. A namespace
+vanishes with its last process. The namespace's bridge, veth pairs and nft tables vanish too.
 """
 
 import os
@@ -28,13 +28,13 @@ from results.record.world import is_of_this_world, world
 
 GONE_TIMEOUT_S = 10.0
 START_S = 2.0
-"""Seconds from the announcement of a start until the process has its run's mark."""
+"""The seconds from the announcement of a start until the process has the run's mark."""
 LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A process of a dead run that still runs.
+    """A process that still runs after its run has died.
 
     Attributes:
         process: The process.
@@ -46,10 +46,11 @@ class Leftover:
 
 
 def kill_leftovers(processes_file: Path) -> list[str]:
-    """Kill every process of a dead run, and wait until all have ended. Idempotent.
+    """Kill all processes of a dead run, and wait until all have ended. Idempotent.
 
     Args:
-        processes_file: `RunPaths.processes` of the run. Its controller process must have ended.
+        processes_file: `RunPaths.processes` of the run. The run's controller process must have
+            ended.
 
     Returns:
         A sentence for each killed process.
@@ -74,7 +75,7 @@ def kill_leftovers(processes_file: Path) -> list[str]:
 
 
 def run_mark(processes_file: Path) -> bytes:
-    """Return the mark of a run's processes, as in their environment: `NAME=value`."""
+    """Return the mark in the environment of a run's processes: `NAME=value`."""
     ((name, value),) = mark(processes_file).items()
     return os.fsencode(f"{name}={value}")
 
@@ -82,7 +83,7 @@ def run_mark(processes_file: Path) -> bytes:
 def _starting_s(processes_file: Path) -> float:
     """Return the seconds during which another process with the run's mark may still appear.
 
-    A start may be announced but not confirmed. Between fork and exec the process has its parent's
+    A start may be announced but not confirmed. Between fork and exec, a process has the parent's
     environment, and its pid is not recorded. A start may also be confirmed just before exec. For a
     moment the process then has no environment.
     """
@@ -129,7 +130,8 @@ def _command(process: ProcessId) -> str:
 def _kill(process: ProcessId, marked: bytes) -> None:
     """Kill a process of the run, even if it is just starting another program.
 
-    At that moment the process shows no environment, so it has no mark. The kill is then retried.
+    At that moment the process has no environment, and thus no mark. Then the function retries the
+    kill.
     """
 
     def is_done() -> bool:

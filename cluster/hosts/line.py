@@ -29,7 +29,7 @@ class Line(Protocol):
         """Return the next received bytes; empty if the connection has ended."""
 
     def close(self) -> None:
-        """Close the connection; the agent and all that it started then end."""
+        """Close the connection. Then the agent ends, with all processes that it started."""
 
     def wait_closed(self) -> None:
         """Wait until the agent at the other end has ended."""
@@ -39,11 +39,11 @@ class Line(Protocol):
 
 
 class PipeLine:
-    """Implements `Line` for an agent that is a child of this process, over a socket pair.
+    """A `Line` over a socket pair to an agent that is a child of this process.
 
     Args:
-        processes_file: `RunPaths.processes`. Its path marks the agent. The agent's error output
-            goes to a file beside it.
+        processes_file: `RunPaths.processes`. This path marks the agent. The agent's error output
+            goes to a file beside this file.
         prefix: The beginning of the agent's command line, such as `unshare --net ... --`; may be
             empty.
         listen: The address at which the agent receives datagrams of probes.
@@ -75,7 +75,7 @@ class PipeLine:
         return self.socket.recv(READ_BYTES)
 
     def close(self) -> None:
-        """Close the connection; the agent and all that it started then end."""
+        """Close the connection. Then the agent ends, with all processes that it started."""
         # A forked worker may hold the socket as well. Closing only ours would not end the
         # connection.
         with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ class PipeLine:
         self.socket.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; kill it after a timeout, which also ends its children."""
+        """Wait until the agent has ended. Kill it after a timeout, which also ends its children."""
         try:
             self.process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,8 @@
-"""Base class of hosts in which each machine has an agent and an address.
+"""The base class of hosts in which each machine has an agent and an address.
 
 Namespace, container and ssh hosts share this code. Cuts are nft rules at the receiver. Probes are
-datagrams between agents. Each kind of hosts has its own way to make, reach and remove machines.
+datagrams between agents. Each kind of hosts has its own way to make machines, connect to them, and
+remove them.
 """
 
 import threading
@@ -47,11 +48,11 @@ PROBE_INTERVAL_S = 0.1
 
 
 class LinkedHosts(ABC):
-    """Implements `CanPartition`, `CanShape`, `HasConnections` for hosts with agents.
+    """The code of `CanPartition`, `CanShape` and `HasConnections` for hosts with agents.
 
     Attributes:
-        machines: The machines by node. Each kind of hosts adds them in `up` and removes them in
-            `down`.
+        machines: The machines by node. Each kind of hosts adds its machines in `up` and removes
+            them in `down`.
         table: The name of this run's nft table on each machine.
         clients_are_ours: Whether the run may change nft rules on the clients' machine.
     """
@@ -65,7 +66,7 @@ class LinkedHosts(ABC):
         self._shapes: dict[str, frozenset[Link]] = {}
         self._ends: dict[str, dict[str, ShapeEnd]] = {}
         self._blocks: dict[str, dict[str, Connection]] = {}
-        """For each block id, the block's connections by name."""
+        """The connections of each block, by block id and then by name."""
         self._blocking = threading.Lock()
         """The lock for making, extending and undoing a block, so that no connection
         is forgotten."""
@@ -98,7 +99,7 @@ class LinkedHosts(ABC):
         self.run_nft(node, drop_marked(self.table))
 
     def run_nft(self, node: str, script: str) -> None:
-        """Run an nft script on a node; either all of its commands take effect, or none."""
+        """Run an nft script on a node. If a command fails, no command takes effect."""
         self.machine(node).run([*self.nft(node), "-f", "-"], stdin=script)
 
     def _run_nft_on_each(self, nodes: Iterable[str], script: str) -> None:
@@ -113,7 +114,7 @@ class LinkedHosts(ABC):
             raise failures[0]
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop the packets that travel over the links, with an nft chain at each receiver."""
+        """Drop the packets on the links. For this, each receiver gets an nft chain."""
         directed = frozenset(links)
         self.join(cut_id)
         self._cuts[cut_id] = directed
@@ -140,7 +141,7 @@ class LinkedHosts(ABC):
         return counts
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams over each directed link; return, for each link, whether one arrived."""
+        """Send datagrams over each directed link. Return whether any arrived, for each link."""
         nonces = {f"{uuid.uuid4()}": link for link in links}
         deadline_s = stopwatch_s() + timeout_s
         arrived: set[Link] = set()
@@ -154,10 +155,10 @@ class LinkedHosts(ABC):
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
         """Shape links: delay, lose or limit packets from the first node to the second.
 
-        A shaper at the first node does it.
+        A shaper runs at the first node of each link.
 
         Raises:
-            ClusterError: Another shape already has one of the links, or a shaper cannot start.
+            ClusterError: One of the links already has another shape, or a shaper cannot start.
         """
         directed = frozenset(links)
         self.unshape(shape_id)
@@ -174,7 +175,7 @@ class LinkedHosts(ABC):
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo the shape with this id: end its shapers; return how each ended. Idempotent."""
+        """Undo a shape: end its shapers, and return how each shaper ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
         ends = self._ends.setdefault(shape_id, {})  # Keeps the results of a call that failed.
@@ -204,14 +205,14 @@ class LinkedHosts(ABC):
         interval_s: float = 0.005,
         burst: int = 1,
     ) -> Mapping[Link, Measured]:
-        """Send a series of datagrams of `size` bytes over each link; the receiver answers each."""
+        """Send a series of datagrams of `size` bytes over each link. The receivers answer."""
         spacing = {
             "count": count, "size": size, "interval_s": interval_s, "burst": burst, "flows": 1,
         }  # fmt: skip
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
-        """Send datagrams over each link at once, without waiting; the receiver answers each.
+        """Send datagrams over each link at once, without waiting. The receivers answer them all.
 
         Raises:
             ClusterError: An agent has fewer ports than `flows`.
@@ -221,11 +222,11 @@ class LinkedHosts(ABC):
         )
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the TCP connections over links that at least one end has established."""
+        """Return the TCP connections over links that are established at one end at least."""
         return connections.connections(links, machine=self.machine, address=self.address)
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
-        """Reset connections with an RST at both ends; return those that still existed.
+        """Reset connections with an RST at both ends. Return the connections that still existed.
 
         Raises:
             ClusterError: A kernel refuses.
@@ -233,14 +234,14 @@ class LinkedHosts(ABC):
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Drop all packets of connections at both ends; this adds the connections to the block."""
+        """Drop all packets of connections at both ends, and add the connections to the block."""
         with self._blocking:
             self._blocks.setdefault(block_id, {}).update({str(each): each for each in wanted})
             for node, those in self._drops(wanted).items():
                 self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
-        """Return the rules with which each node drops incoming packets of the connections.
+        """Return each node's rules that drop incoming packets of the connections.
 
         If the run may not change rules on the clients' machine, the server also drops the packets
         that it sends to clients.
@@ -275,7 +276,7 @@ class LinkedHosts(ABC):
             self._blocks.pop(block_id, None)
 
     def blocked(self, block_id: str) -> Mapping[Connection, int]:
-        """Return, for each connection of a block, the number of packets dropped so far."""
+        """Return the number of dropped packets for each connection of a block."""
         named, ours = self._named(block_id), {chain(way) for way in block_chains(block_id)}
         counts: Counter[Connection] = Counter()
         for node in self._drops(named.values()):
@@ -302,11 +303,11 @@ class LinkedHosts(ABC):
         return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Open new connections and close them at once; return whether each one opened."""
+        """Open and close new connections at once. Return whether each connection opened."""
         return connections.connects(openings, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:
-        """Send one datagram over each link; return the links over which the datagram arrived."""
+        """Send one datagram over each link. Return the links whose datagram arrived."""
         outgoing: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
         for nonce, (source, receiver) in nonces.items():
             port = self.machine(receiver).probe_port

@@ -1,4 +1,4 @@
-"""Create and remove the hub's bridge and its links to the nodes, with the command `ip`."""
+"""Create and remove the hub's bridge and its links to nodes, with the command `ip`."""
 
 import socket
 import subprocess
@@ -40,7 +40,7 @@ def make_links(pids: Iterable[int]) -> None:
 
 
 def node_commands(address: str) -> str:
-    """Return the `ip -batch` commands to run inside a node's namespace after its link exists."""
+    """Return the `ip -batch` commands for a node's namespace, to run once the link exists."""
     return _batch(
         [
             "link set lo up",

@@ -1,4 +1,4 @@
-"""Base class of hosts with processes and files on this machine."""
+"""The base class of hosts with processes and files on this machine."""
 
 import signal
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from results.record.paths import RunPaths
 
 
 class LocalHosts:
-    """Common code of hosts with processes and files on this machine.
+    """The common code of hosts with processes and files on this machine.
 
     Args:
         processes_file: `RunPaths.processes`. The nodes' folders are beside it.
@@ -32,7 +32,7 @@ class LocalHosts:
         raise NotImplementedError
 
     def down(self) -> None:
-        """End every process. Idempotent."""
+        """End all processes. Idempotent."""
         raise NotImplementedError
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
@@ -80,11 +80,11 @@ class LocalHosts:
         return self.resources.handles(process)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Forbid a process to open a file descriptor with the number `soft` or higher."""
+        """Limit the file descriptors that a process can open to numbers below `soft`."""
         self.resources.limit_handles(process, soft)
 
     def processor(self, node: str) -> Processor:
-        """Return the processor time that a node's server may use and has used."""
+        """Return how much processor time a node's server may use, and how much it has used."""
         return self.resources.processor(node)
 
     def limit_processor(self, node: str, share: float | None) -> None:
@@ -100,7 +100,7 @@ class LocalHosts:
         self.resources.limit_memory(node, limit_bytes)
 
     def enclosed(self, node: str, command: Command, process: ProcessId) -> ProcessId:
-        """Put a new process into its own control group if limits may apply; return the process."""
+        """Put a new process into a control group if limits may apply. Return the process."""
         if command.limited:
             self.resources.enclose(node, process)
         return process

@@ -1,4 +1,4 @@
-"""Send requests to the agent of one machine and receive its answers."""
+"""Send requests to the agent of one machine, and receive the agent's answers."""
 
 import itertools
 import json
@@ -28,12 +28,12 @@ class Machine:
 
     Args:
         node: The node's name, for messages and the ledger.
-        ledger: Records the agent and each process that it starts.
+        ledger: The ledger that records the agent and each process that the agent starts.
         prefix: The beginning of the agent's command line, such as `unshare --net ... --`; may be
             empty.
         listen: The address at which the agent receives datagrams of probes.
-        line: The connection to an agent on another machine. Process ids are then those of that
-            machine. None: start an agent here.
+        line: The connection to an agent on another machine. Process ids are then ids on that
+            machine. None means: start an agent here.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Machine:
         self.line: Line = line or PipeLine(ledger.path, prefix=prefix, listen=listen)
 
     def wait_ready(self) -> None:
-        """Wait until the agent answers, and record its process."""
+        """Wait until the agent answers, and record the agent's process."""
         answer = self._ask({"do": "ping"}, timeout_s=START_TIMEOUT_S)
         self.process = self._process(answer)
         self.probe_port: int = answer["port"]
@@ -81,7 +81,7 @@ class Machine:
         """Run a short command on the machine and return its output.
 
         Raises:
-            ClusterError: The command failed. The message has its error output.
+            ClusterError: The command failed. The message contains the command's error output.
         """
         request = {"do": "run", "argv": list(argv), "input": stdin, "timeout_s": RUN_TIMEOUT_S}
         answer = self._ask(request)
@@ -92,7 +92,7 @@ class Machine:
         return output
 
     def sockets(self, order: Message) -> Message:
-        """Run a function of `sockets.py` on the machine; return its answer."""
+        """Run a function of `sockets.py` on the machine, and return the function's result."""
         return self._ask({"do": "sockets", "order": order})
 
     def send(self, datagrams: Sequence[tuple[str, int, str]]) -> None:
@@ -116,15 +116,15 @@ class Machine:
         return self._ask({"do": "returned", "series": list(series)})
 
     def arrived(self, series: Sequence[str]) -> Message:
-        """Return `numbers` in order of arrival and `lasted_s` of each series that arrived here."""
+        """Return `numbers` (in order) and `lasted_s` of each series that arrived here."""
         return self._ask({"do": "arrived", "series": list(series)})
 
     def shape(self, order: Message, *, prefix: Sequence[str] = ()) -> None:
-        """Start a shaper (see `shaper.main`), perhaps through sudo; it ends with the agent."""
+        """Start a shaper (see `shaper.main`), perhaps through sudo. It ends with the agent."""
         self._ask({"do": "shape", "order": order, "prefix": list(prefix)})
 
     def unshape(self, device: str) -> ShapeEnd | None:
-        """End a shaper and return how it ended; None if there was none."""
+        """End a shaper and return how it ended; None if there was no shaper."""
         told = self._ask({"do": "unshape", "device": device})
         if told["was"] == "none":
             return None
@@ -142,19 +142,19 @@ class Machine:
         return state
 
     def exit_of(self, process: ProcessId) -> int | None:
-        """Return the exit code of a process started here, or minus the signal that ended it.
+        """Return the exit code of a process of this agent, or minus the signal that ended it.
 
-        Return None if the process has not ended, or if the agent did not see its end.
+        Return None if the process has not ended, or if the agent did not see the end.
         """
         code: int | None = self._ask({"do": "exit", **_named(process)})["code"]
         return code
 
     def close(self) -> None:
-        """Let the agent kill all processes that it started, and end."""
+        """Let the agent kill all processes that it started. Then the agent ends."""
         self.line.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended; kill it after a timeout, which also ends its children."""
+        """Wait until the agent has ended. Kill it after a timeout, which also ends its children."""
         self.line.wait_closed()
 
     def _ask(

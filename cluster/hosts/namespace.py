@@ -1,7 +1,7 @@
 """Hosts with one network namespace for each node, connected by a bridge.
 
-These hosts can make real network partitions without root. The harness runs in the hub, a namespace
-of its own that has the bridge. The harness enters the hub when it executes itself through
+These hosts can make real network partitions without root. The harness runs in the hub, a separate
+namespace that has the bridge. The harness enters the hub when it executes itself through
 `enter_prefix`. A bridge in the machine's own namespace would depend on other programs of the
 machine: Docker's FORWARD policy DROP and br_netfilter silently stop bridged traffic.
 
@@ -13,7 +13,7 @@ cut, probed and shaped like a link between two nodes. The harness and its observ
 address. So if the clients are cut off from a node, the harness and the observer are cut off, too.
 
 Namespaces have no names. A namespace exists as long as it has a process. So a killed harness leaves
-neither a file in /run nor a bridge. An ordinary user needs only user namespaces.
+no bridge, and no file in /run. An ordinary user needs only user namespaces.
 """
 
 import contextlib
@@ -37,13 +37,13 @@ from cluster.hosts.machine import Machine
 from cluster.protocol import CLIENTS, ClusterError, Command, ProcessId, UserError
 
 OUTSIDE = "LOGQUAKE_OUTSIDE"
-"""Environment variable: the network namespace that the harness left when it entered the hub."""
+"""The environment variable with the network namespace that the harness left for the hub."""
 NODE_PREFIX = ("unshare", "--net", "--mount", "--")
 LOOSEN = ("sh", "-c", "echo 2 > /proc/sys/net/ipv4/conf/all/rp_filter || true")
-"""Shell command that sets rp_filter to loose in a new namespace.
+"""The shell command that sets rp_filter to loose in a new namespace.
 
-With strict rp_filter the kernel drops a packet if the route to its source uses another device.
-Shaped links need such packets. New namespaces inherit the setting from the machine.
+With strict rp_filter the kernel drops a packet if the route to the packet's source uses another
+device. Shaped links need such packets. New namespaces inherit the setting from the machine.
 """
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library has it (man 3 shm_open)
 MAX_NODES = 253
@@ -54,7 +54,7 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
     """Return a prefix for a command line. It runs the command inside a new hub.
 
     Args:
-        root: Whether the user who will run the command is root; None: check the current user.
+        root: Whether the user who will run the command is root; None means: check the current user.
     """
     as_root = os.geteuid() == 0 if root is None else root
     own_user = [] if as_root else ["--user", "--map-root-user"]
@@ -65,7 +65,7 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
 
 
 def search_path() -> str:
-    """Return the PATH for programs, with the folders of nft, which many users' PATH lacks."""
+    """Return the PATH for programs, with the folders of nft. Many users' PATH lacks these."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
@@ -133,11 +133,11 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         return f"{NETWORK}.{self._numbers[node]}"
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in the node's namespace; it ends with the hosts or with the harness."""
+        """Start a process in the node's namespace. It ends with the hosts, or with the harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def down(self) -> None:
-        """End every process and remove the bridge. Idempotent."""
+        """End all processes and remove the bridge. Idempotent."""
         if CLIENTS in self.machines:
             # The hub may continue to exist. The nodes' tables vanish with their namespaces.
             with contextlib.suppress(ClusterError):

@@ -2,9 +2,9 @@
 
 The file system is a tmpfs, mounted over `nodes/<node>/data` in the node's own mount namespace. So
 this file system has its own size limit, ENOSPC and EROFS, and an ordinary user can mount it. The
-harness reaches the file system through `/proc/<agent>/root`. The file system exists as long as the
-agent. `fetch` copies the files back before the hosts go down. If a harness is killed before
-`fetch`, the files are lost. Such a run has no final logs, so its verdict is unknown, never a loss.
+harness accesses the file system through `/proc/<agent>/root`. The file system exists as long as the
+agent exists. `fetch` copies the files back before the hosts go down. If a harness is killed before
+`fetch`, the files are lost. Such a run has no final logs, so the verdict of the run is unknown.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from cluster.protocol import ClusterError, Disk
 from results.record.paths import RunPaths
 
 DATA = "data"
-"""The part of a node's folder that is on its own disk."""
+"""The part of a node's folder that is on the node's separate disk."""
 BALLAST = ".logquake-ballast"
 PAGE = 4096
 _OURS = (BALLAST, f"{PROBE}*")
@@ -44,7 +44,7 @@ class NamespaceDisks(NamespaceHosts):
         self._with_disk: set[str] = set()
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Mount a node's own disk, and copy the data that were prepared here to it."""
+        """Mount a node's separate disk, and copy the node's data from this machine to that disk."""
         del software  # Nodes see this machine's software.
         here, at = self._here(node), str(self.mount_point(node))
         here.mkdir(parents=True, exist_ok=True)
@@ -56,13 +56,13 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(here, self._there(node), dirs_exist_ok=True)
 
     def fetch(self, node: str) -> None:
-        """Copy a node's data from its own disk back to this machine, over the files here.
+        """Copy a node's data from the node's own disk back to this machine, over the files here.
 
         The call is idempotent. The folder here is kept, because removing the mount point would
         remove the disk.
 
         Raises:
-            ClusterError: The machine has ended, and its disk with it.
+            ClusterError: The machine has ended, and its disk no longer exists.
         """
         if node not in self._with_disk or node not in self.machines:
             return
@@ -75,7 +75,7 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(there, here, ignore=ours, dirs_exist_ok=True)
 
     def disk(self, node: str) -> Disk:
-        """Return access to the files of a node's folder, including those on the node's own disk."""
+        """Return access to the files in a node's folder, including files on the node's own disk."""
         if node not in self._with_disk or node not in self.machines:
             return super().disk(node)
         return LocalDisk(self._there(node).parent)
@@ -84,7 +84,7 @@ class NamespaceDisks(NamespaceHosts):
         """Write a file until the disk has no room for another byte; return the file's size.
 
         Raises:
-            ClusterError: The disk vanished with its machine, so the folder is not the node's disk.
+            ClusterError: The machine has ended with its disk, so the folder is not the node's disk.
         """
         there = self._there(node)
         if there.stat().st_dev == self._here(node).stat().st_dev:
@@ -102,7 +102,7 @@ class NamespaceDisks(NamespaceHosts):
     def lock_disk(self, node: str) -> None:
         """Make a node's disk read-only.
 
-        The kernel refuses this while a process has a file on the disk open for writing.
+        The kernel refuses this while a process has a file open for writing on the disk.
         """
         self._remount(node, "ro")
 
@@ -125,7 +125,7 @@ class NamespaceDisks(NamespaceHosts):
     def down(self) -> None:
         """End every process.
 
-        Each disk vanishes with the last process of its namespace. Idempotent.
+        Each disk vanishes with the last process of the node's namespace. Idempotent.
         """
         super().down()
         self._with_disk.clear()
@@ -145,12 +145,12 @@ class NamespaceDisks(NamespaceHosts):
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
 
     def _there(self, node: str) -> Path:
-        """Return the path by which this process reaches a node's data folder.
+        """Return the path with which this process can access a node's data folder.
 
         The folder is inside the node's own mount namespace.
 
         Raises:
-            ClusterError: The node has no disk of its own.
+            ClusterError: The node has no separate disk.
         """
         if node not in self._with_disk:
             raise ClusterError(f"{node} has no disk of its own")
@@ -159,7 +159,7 @@ class NamespaceDisks(NamespaceHosts):
 
 
 def _write_until_full(file: int, data: bytes) -> None:
-    """Write blocks to a file until the disk has no room for another one."""
+    """Write blocks to a file until the disk has no room for another block."""
     while True:
         try:
             os.write(file, data)
@@ -170,5 +170,5 @@ def _write_until_full(file: int, data: bytes) -> None:
 
 
 def probe_name() -> str:
-    """Return the name of a new probe file; two faults may probe one disk at the same time."""
+    """Return a new name for a probe file, because two faults may probe one disk."""
     return f"{PROBE}-{secrets.token_hex(4)}"

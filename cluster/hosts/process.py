@@ -18,7 +18,7 @@ from cluster.protocol import ClusterError, Command, ProcessId
 
 LOWEST_PORT = 15_000
 EPHEMERAL_ELSEWHERE = 32_768
-"""First ephemeral port on Linux by default. macOS begins at 49152, as IANA defines it."""
+"""The first ephemeral port on Linux by default. macOS begins at 49152, as IANA defines it."""
 
 
 class ProcessHosts(LocalHosts):
@@ -53,12 +53,12 @@ class ProcessHosts(LocalHosts):
                 raise
 
     def address(self, node: str) -> str:
-        """Return the loopback address. Nodes differ only by their ports (see `free_ports`)."""
+        """Return the loopback address. Nodes have different ports (see `free_ports`)."""
         self._check(node)
         return LOOPBACK
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process; it ends with the hosts or with the harness."""
+        """Start a process. It ends with the hosts, or with the harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def machine(self, node: str) -> Machine:
@@ -78,7 +78,7 @@ class ProcessHosts(LocalHosts):
         return self._machine.exit_of(process) if self._machine else None
 
     def down(self) -> None:
-        """End every process. Idempotent."""
+        """End all processes. Idempotent."""
         self.clocks.close()
         machine, self._machine = self._machine, None
         if machine is not None:
@@ -97,9 +97,9 @@ class ProcessHosts(LocalHosts):
 def free_ports(count: int) -> list[int]:
     """Return unused TCP ports of the loopback, below the range of ephemeral ports.
 
-    The kernel gives ephemeral ports to outgoing connections. A client that repeatedly connects to a
-    killed broker's port could get that port itself. The client would then be connected to itself
-    (TCP's simultaneous open), and the broker could not come back.
+    The kernel gives ephemeral ports to outgoing connections. If a client repeatedly connects to a
+    killed broker's port, the kernel could give the client that port. The client would then be
+    connected to itself (TCP's simultaneous open), and the broker could not start again.
 
     Raises:
         ClusterError: There are too few unused ports.

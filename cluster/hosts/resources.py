@@ -26,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LocalResources:
-    """Limits the processor share, memory and file handles of servers on this machine.
+    """The limits of processor share, memory and file handles of servers on this machine.
 
     Args:
         processes_file: `RunPaths.processes`. The names of control groups contain the run's mark.
@@ -36,10 +36,10 @@ class LocalResources:
         self._processes_file = processes_file
         self._servers: dict[str, ProcessId] = {}
         self._homes: dict[str, Path] = {}
-        """For each node, the `cpu` group to which its server returns when the limit ends."""
+        """For each node, the `cpu` group to which the server returns when the limit ends."""
 
     def enclose(self, node: str, process: ProcessId) -> None:
-        """Put a new server into its own memory group, which counts the memory it later allocates.
+        """Put a new server into a memory group, which counts the server's later allocations.
 
         A server that has already ended is not moved; the watch for ended processes reports it.
 
@@ -55,7 +55,7 @@ class LocalResources:
             raise ClusterError(_refused(group, refused)) from refused
 
     def remove(self) -> None:
-        """Remove all groups of the run, whose servers have ended. Idempotent.
+        """Remove all groups of the run after all servers have ended. Idempotent.
 
         Raises:
             ClusterError: A process is still in one of the groups.
@@ -79,12 +79,12 @@ class LocalResources:
         return Handles(numbers=numbers, soft=soft, hard=hard)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Forbid a process to open a file descriptor with the number `soft` or higher."""
+        """Limit the file descriptors that a process can open to numbers below `soft`."""
         hard = self.handles(process).hard
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
     def processor(self, node: str) -> Processor:
-        """Return the processor time that a node's server may use and has used."""
+        """Return how much processor time a node's server may use, and how much it has used."""
         process, group = self._server(node), self._group(node, CPU)
         try:
             told = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -164,12 +164,12 @@ class LocalResources:
 
     @cached_property
     def _tree(self) -> Tree:
-        """The places where groups are made; computed once, even if our own group changes."""
+        """The places where groups are made. They stay the same, even if our own group changes."""
         return tree()
 
 
 def _move(process: ProcessId, group: Path, mount: Mount, control: str) -> Path | None:
-    """Move a process into a group, but not a later process with the same pid.
+    """Move a process into a group. A later process with the same pid is not moved.
 
     Returns:
         The group that the process left; None if the process has ended.

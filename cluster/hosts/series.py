@@ -14,9 +14,9 @@ from results.record.clock import pause_until, stopwatch_s
 
 LOOK_INTERVAL_S = 0.05
 QUIET_S = 1.0
-"""Seconds without a datagram after which no more are expected; a round trip is shorter."""
+"""After this many seconds without a datagram, no more are expected. A round trip is shorter."""
 LIMIT_S = 10.0
-"""Seconds to wait after the last datagram was sent."""
+"""The seconds to wait after the last datagram was sent."""
 
 
 def measure(
@@ -26,7 +26,7 @@ def measure(
     address: Callable[[str], str],
     spacing: Message,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at once; wait until all datagrams returned or no more arrive.
+    """Send a series over each link at once. Wait until all answers, or no more answers, arrive.
 
     Args:
         links: The directed links.
@@ -54,14 +54,14 @@ def measure(
 
 
 class SentVolley:
-    """Implements `Volley`: series of datagrams that were all sent at once.
+    """An implementation of `Volley`: series of datagrams that were all sent at once.
 
     Args:
         links: The directed links.
         machine: Returns a node's machine.
         address: Returns a node's address.
         count: The number of datagrams over each link.
-        flows: How many source ports to use; they take turns.
+        flows: The number of source ports. The datagrams use these ports in turn.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class SentVolley:
         self._names = _begun(links, machine, address, spacing)
 
     def look(self) -> Mapping[Link, Measured]:
-        """Return the present counts of senders and receivers, by link."""
+        """Return the current counts of the sender and the receiver of each link."""
         return _told(self._names, *_looked(self._names, self._machine))
 
 
 def measured(returned: Message, arrived: Message) -> Measured:
-    """Return the measurement of a series from its sender's and receiver's counts.
+    """Return the measurement of a series from the counts of the sender and the receiver.
 
     Args:
         returned: `sent` and `round_trip_ms`.
@@ -138,5 +138,5 @@ def _sent(returned: Mapping[str, Message], count: int) -> bool:
 
 
 def _whole(returned: Mapping[str, Message], count: int) -> bool:
-    """Return whether every datagram came back. Late copies may still be in transit."""
+    """Return whether every datagram was answered. Late copies may still be in transit."""
     return all(len(each["round_trip_ms"]) == count for each in returned.values())

@@ -1,18 +1,19 @@
 """Delay, lose, duplicate, reorder, slow or stall the packets from one machine to others.
 
-The shaper is a separate program. Like the agent and for the same reasons, it runs by its path with
-the standard library only. It creates a TUN device, and routes to the destinations lead there. The
-shaper reads each packet there, applies the link's quality, and sends the packet on. The shaper
-sends through a raw socket that is bound to the original device, so the packet does not take the new
-route (man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of other links never pass
-through the shaper.
+The shaper is a separate program. The shaper starts by its path and uses only the standard library,
+for the same reasons as the agent. It creates a TUN device, and sets the routes to the destinations
+to this device. The shaper reads each packet from the device, applies the link's quality, and sends
+the packet on. The shaper sends through a raw socket that is bound to the original device, so the
+packet does not take the new route (man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of
+other links never pass through the shaper.
 
-When the shaper's process ends, the kernel removes its TUN device and all routes through it. So even
-after a kill, packets flow as before and nothing must be undone. The shaper ends when its standard
-input ends. It first sends the packets that it still holds, in order.
+When the shaper's process ends, the kernel removes the TUN device and all routes through this
+device. So even after a kill, packets flow as before, without any cleanup. The shaper ends when its
+standard input ends. Before that, it sends all waiting packets, in order.
 
-netem (man 8 tc-netem) does the same, but many kernels lack it. The shaper needs only
-`/dev/net/tun`. Packets from a TUN device have their checksums and are not larger than its MTU.
+netem (man 8 tc-netem) does the same, but many kernels lack netem. The shaper needs only
+`/dev/net/tun`. Packets from a TUN device contain checksums, and are not larger than the MTU of the
+device.
 """
 
 import contextlib
@@ -37,26 +38,26 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 SIOCGIFMTU = 0x8921
 INPUT, ERRORS = 0, 2
 QUEUE_NS = 300_000_000
-"""With a rate limit, a packet that would wait longer than this is dropped, as by a full queue."""
+"""With a rate limit, the shaper drops a packet that would wait longer, like a full queue."""
 HELD_NS = 100_000_000
 """The longest time that a packet is held back for reordering if no later packet comes."""
 BURST_BYTES = 3000
-"""Bytes that pass at once before the rate limit applies: two full packets."""
+"""The bytes that pass at once before the rate limit applies: two full packets."""
 PACKETS_AT_ONCE = 64
 EMPTY_NS = 1_000_000_000
 STALLED_PACKETS = 20_000
-"""Most packets that wait for the end of a link's stall: 30 MB at the usual MTU.
+"""The maximum number of packets that wait in a link's stall: 30 MB at the usual MTU.
 
 Further packets are dropped and counted. A stalled connection has at most one window of packets
-waiting, and one more packet for each retry. Retries become ever rarer.
+waiting, and one more packet for each retry. The time between retries grows.
 """
 DROPPED = "dropped "
-"""Start of the last line that a shaper prints. The number of dropped packets follows."""
+"""The start of the last line that a shaper prints. The number of dropped packets follows."""
 IPV4 = 4
 DEFAULT_MTU = 1500
 TRIAL = "--try"
 TUN_QUEUE = 10_000
-"""Number of packets that the kernel keeps while the shaper is busy."""
+"""The number of packets that the kernel keeps while the shaper is busy."""
 NS_PER_MS = 1_000_000
 BITS, NS_PER_S = 8, 1_000_000_000
 
@@ -65,7 +66,7 @@ Departure = tuple[int, bytes]
 
 
 class Line:
-    """The quality of one direction of one link, applied to each packet; does no I/O.
+    """The quality of one direction of one link, for each packet. This class does no I/O.
 
     Random decisions come from the seed.
 
@@ -119,13 +120,13 @@ class Line:
         return [(due_ns, packet)] * copies + self._released(due_ns + 1)
 
     def overdue(self, now_ns: int) -> list[Departure]:
-        """Return the packet held back for reordering, if it has waited too long."""
+        """Return the packet that was held back for reordering, if it has waited too long."""
         if self._held is None or self._held[0] > now_ns:
             return []
         return self._released(now_ns)
 
     def _stalls(self, packet: bytes) -> bool:
-        """Return whether a packet's connection stalls; both directions give the same result."""
+        """Return whether a packet's connection stalls. Both directions give the same result."""
         ports = (packet[0] & 0xF) * 4
         ends = (
             packet[12:16] + packet[ports : ports + 2],
@@ -148,7 +149,7 @@ class Line:
         return due_ns + max(0, self._stall_ns - into_ns)
 
     def _has_room(self, opens_ns: int, packets: int) -> bool:
-        """Return whether packets may wait for the end of a stall; count them accordingly."""
+        """Return whether packets may wait for the end of a stall; if not, count them as dropped."""
         if opens_ns != self._opens_ns:
             self._opens_ns, self._waiting = opens_ns, 0
         if self._waiting + packets > STALLED_PACKETS:
@@ -181,7 +182,7 @@ class Way:
     """The path of packets to one destination.
 
     Args:
-        line: Decides what happens to packets on the way.
+        line: The object that decides what happens to packets on the way.
         out: The raw socket that sends the packets.
     """
 
@@ -191,7 +192,7 @@ class Way:
 
 
 class Shaper:
-    """Moves packets from the TUN device to their destinations.
+    """The shaper moves packets from the TUN device to the packets' destinations.
 
     Args:
         tun: The TUN device.
@@ -220,7 +221,7 @@ class Shaper:
     def empty(self) -> None:
         """End all stalls, and send all packets that wait in the shaper or in the TUN device.
 
-        A sender that is faster than the shaper does not delay this. Its later packets are lost.
+        A sender that is faster than the shaper does not delay this. Later packets of it are lost.
         """
         for way in self._ways.values():
             way.line.stall_no_more()
@@ -234,11 +235,11 @@ class Shaper:
 
     @property
     def dropped(self) -> int:
-        """Number of packets that were dropped because too many packets waited in stalls."""
+        """The number of packets that were dropped because too many packets waited in stalls."""
         return sum(way.line.dropped for way in self._ways.values())
 
     def _take(self) -> int:
-        """Read some packets from the TUN device; return how many."""
+        """Read some packets from the TUN device. Return the number of packets."""
         taken = 0
         with contextlib.suppress(BlockingIOError):
             for _ in range(PACKETS_AT_ONCE):
@@ -299,11 +300,11 @@ def main(order: dict[str, Any]) -> None:
 
 
 def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
-    """Send all packets that wait, then restore the old routes one after the other.
+    """Send all waiting packets, and then restore the old routes one after the other.
 
-    Packets that a link held back are sent before its old route is back. Packets that arrive while a
-    route is removed, which takes milliseconds, are sent right after that. A packet on the old route
-    may overtake them.
+    Packets that a link held back are sent before the link's old route is back. The removal of a
+    route takes milliseconds. Packets that arrive meanwhile are sent right afterwards. A packet on
+    the old route may overtake these packets.
 
     Args:
         shaper: The shaper of all links.
@@ -318,7 +319,7 @@ def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
 
 
 def _tun(name: str, *, mtu: int) -> int:
-    """Create a TUN device that exists as long as its file descriptor."""
+    """Create a TUN device that exists as long as the returned file descriptor is open."""
     tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(tun, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TUN | IFF_NO_PI))
     # By netlink, because the ioctl for the queue length fails for users who are root only inside.

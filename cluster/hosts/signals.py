@@ -1,4 +1,4 @@
-"""Send signals to processes, never to a later process with the same pid."""
+"""Send signals to processes. A later process with the same pid never gets a signal."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ _STATES = {
     psutil.STATUS_DEAD: "X",
 }
 _GONE = frozenset("ZX")
-"""State letters (`Z`, `X`) of a process that has ended."""
+"""The state letters (`Z`, `X`) of a process that has ended."""
 
 
 def process_id(pid: int) -> ProcessId:
@@ -38,8 +38,8 @@ def state_of(process: ProcessId) -> str | None:
         process: The process.
 
     Returns:
-        "R", "S" or "D" if it runs, "T" if it is stopped, "Z" or "X" if it has ended. None if the
-        process no longer exists, or if its pid belongs to another process.
+        "R", "S" or "D" if the process runs, "T" if it is stopped, "Z" or "X" if it has ended. None
+        if the process no longer exists, or if the pid now belongs to another process.
     """
     if not Path("/proc/self/stat").exists():
         return state_elsewhere(process)
@@ -50,13 +50,13 @@ def state_of(process: ProcessId) -> str | None:
 
 
 def is_running(process: ProcessId) -> bool:
-    """Return whether the process exists and has not ended; a stopped process counts as running."""
+    """Return whether the process still runs. A stopped process counts as running."""
     state = state_of(process)
     return state is not None and state not in _GONE
 
 
 def is_stopped(process: ProcessId) -> bool:
-    """Return whether the process is stopped by SIGSTOP."""
+    """Return whether SIGSTOP has stopped the process."""
     return state_of(process) == "T"
 
 
@@ -64,7 +64,7 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
     """Send a signal to the process group that a process leads.
 
     Args:
-        process: The leader of the group. Nothing is sent if its pid belongs to another process.
+        process: The leader of the group. Nothing is sent if the pid now belongs to another process.
         number: The signal.
 
     Returns:
@@ -82,8 +82,8 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
 def environment_of(pid: int) -> list[bytes] | None:
     """Return the environment that a process was started with, as `NAME=value` items.
 
-    Return None if the process has ended or is another user's. The result is empty for a moment
-    while the process is being started (man 2 execve).
+    Return None if the process has ended, or belongs to another user. The result is empty for a
+    moment while the process is being started (man 2 execve).
     """
     try:
         if Path("/proc/self/environ").exists():
@@ -94,10 +94,10 @@ def environment_of(pid: int) -> list[bytes] | None:
 
 
 def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) -> bool:
-    """Send a signal to a process, and to no other, if its environment contains a mark.
+    """Send a signal to a process if the environment of the process contains a mark.
 
     Args:
-        process: The process. Nothing is sent if its pid belongs to another process.
+        process: The process. Nothing is sent if the pid now belongs to another process.
         number: The signal.
         mark: The mark, `NAME=value`.
 
@@ -105,7 +105,7 @@ def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) ->
         False if nothing was sent, because the process has ended or lacks the mark.
 
     Raises:
-        PermissionError: The process is another user's.
+        PermissionError: The process belongs to another user.
     """
     try:
         held = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else None
@@ -154,7 +154,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def state_elsewhere(process: ProcessId) -> str | None:
-    """Return a process's state letter where there is no `/proc`; see `state_of`."""
+    """Return a process's state letter on systems without `/proc`; see `state_of`."""
     try:
         if started_elsewhere(process.pid) != process.start_ticks:
             return None

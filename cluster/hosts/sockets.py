@@ -1,8 +1,8 @@
-"""Requests of the agent that list, reset and open TCP connections through the machine's kernel.
+"""The agent's functions that list, reset and open TCP connections of the machine.
 
-The file is in the agent's folder, and the agent runs it by its path. The program needs the standard
-library only. As a program it tests whether the kernel can reset connections. If not, it prints why
-and ends with exit code 1.
+The agent runs this file, which is in the agent's folder. The program needs the standard library
+only. When it is run as a program, it tests whether the kernel can reset connections. If the kernel
+cannot do so, the program prints the reason and ends with exit code 1.
 
 The kernel itself does the reset (SOCK_DESTROY, man 7 sock_diag, in kernels built with
 CONFIG_INET_DIAG_DESTROY). As after an ABORT call (RFC 9293, section 3.10.5), the socket is closed.
@@ -37,7 +37,7 @@ two numbers."""
 NLMSG_ERROR, REQUEST, ACK = 2, 0x1, 0x4
 ANY_STATE, ANY_COOKIE = 0xFFFFFFFF, b"\xff" * 8
 STATE_AT, COOKIE_AT = 1, 44
-"""Byte offsets of fields in an answer (`struct inet_diag_msg`)."""
+"""The byte offsets of the fields in the kernel's response (`struct inet_diag_msg`)."""
 LIMIT_S = 1.0
 CONNECT_LIMIT_S = 0.3
 """Seconds for a handshake on a busy machine. A lost SYN would be sent again only after a second."""
@@ -46,10 +46,10 @@ CONNECT_LIMIT_S = 0.3
 def listed(_order: Order) -> Order:
     """Return the listening ports and the established connections.
 
-    On a machine with foreign processes, only sockets that the run's processes hold are returned. A
-    connection that no process has accepted yet is then missing, too. Each connection has the
-    addresses and ports of both ends, and its inode. It also has the number of unacknowledged bytes,
-    and how often these bytes were sent again without an answer.
+    On a machine with foreign processes, only sockets that the run's processes hold are returned. So
+    the result lacks connections that no process has accepted yet. Each connection has the addresses
+    and ports of both ends, and its inode. It also has the number of unacknowledged bytes, and how
+    often these bytes were sent again without an acknowledgement.
     """
     rows = [*_rows()]
     mine = _inodes_of_run()  # After the rows: sockets closed meanwhile do not count.
@@ -108,10 +108,11 @@ def _sockets_of(process: Path) -> "Iterator[int]":
 
 
 def reset(order: Order) -> Order:
-    """Reset sockets through the kernel; return each one's errno (man 3 errno), or 0.
+    """Let the kernel reset sockets; return the errno (man 3 errno) of each socket, or 0.
 
     Args:
-        order: `sockets`: for each socket, its own address and port, then those of the other end.
+        order: `sockets`: for each socket, the local address and port, then the remote address and
+            port.
     """
     with closing(socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG)) as kernel:
         kernel.settimeout(LIMIT_S)
@@ -122,7 +123,7 @@ def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
     """Reset an established socket; return the errno, or 0.
 
     The reset names the cookie (the kernel's id) of the established socket. Without the cookie, the
-    kernel would close the listening socket if no other socket with these ports exists.
+    kernel would close the listening socket if the connection no longer exists.
     """
     found = _asked(kernel, SOCK_DIAG_BY_FAMILY, ends, ANY_COOKIE)
     if isinstance(found, int):
@@ -138,7 +139,7 @@ def _asked(
 ) -> "bytes | int":
     """Send the kernel a request about one socket (`struct inet_diag_req_v2`).
 
-    Return the kernel's answer, or an errno.
+    Return the kernel's response, or an errno.
     """
     address, port, other, at = ends
     what = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ANY_STATE)

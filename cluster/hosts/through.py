@@ -1,7 +1,8 @@
-"""The FUSE callbacks that pass requests to the folder below a node's data, with two faults.
+"""The FUSE callbacks that pass requests to the folder below a node's data, and apply faults.
 
-The code needs the standard library only. The program `faulty_disk.py` serves it. Two faults can be
-in force at once: one delays requests, the other breaks them. Each is set and cleared separately.
+The code needs the standard library only. The program `faulty_disk.py` uses these callbacks. Two
+faults can be in force at once: one delays requests, the other breaks them. Each is set and cleared
+separately.
 """
 
 # ruff: noqa: D102 - the methods of `Through` are FUSE's, and named as system calls
@@ -26,19 +27,20 @@ SEGMENT = ".log"
 PROBE = ".logquake-probe"
 """Prefix of the names of probe files, which are written to test a disk."""
 OF_PROBE = "probe's"
-"""Part of a count's name, if the count is about requests on probe files."""
+"""This text in a count's name means that the count is about requests on probe files."""
 CLEAR_S = 5.0
 """Seconds to wait, after a fault is cleared, until no request is being broken any more."""
 HIDDEN = ".fuse_hidden"
-"""Prefix of the names that libfuse gives to open files after their deletion; unique in a mount."""
+"""The prefix of the names that libfuse gives to deleted files that are still open. Each name is
+unique in a mount."""
 UTIME_NOW, UTIME_OMIT = (1 << 30) - 1, (1 << 30) - 2
-"""Special values of a time: now, and unchanged (man 2 utimensat)."""
+"""Special times: the first means "now", the second means "unchanged" (man 2 utimensat)."""
 _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks", "st_ino")
 _TIMES = ("st_atime", "st_mtime", "st_ctime")
 _ROOM = ("f_bavail", "f_bfree", "f_blocks", "f_bsize", "f_favail", "f_ffree", "f_files", "f_flag",
          "f_frsize", "f_namemax")  # fmt: skip
 Answer = dict[str, Any]
-"""A JSON object. The two ends of the connection share no other type."""
+"""A JSON object: the only type that the two ends of the connection share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Fault:
         kind: `late`, or the effect on a request: `refused`, `torn`, `short`, `lost`.
         requests: The kinds of requests that the fault affects: `read`, `write`, `fsync`.
         seconds: The delay of each request.
-        folders: For a fault that loses flushes: the folders whose segments it affects.
+        folders: For a fault that loses flushes: the folders whose segments the fault affects.
     """
 
     kind: str
@@ -70,7 +72,7 @@ class Faults:
         self._flushed: dict[str, int] = {}
 
     def set(self, fault: Fault) -> None:
-        """Put a fault in force. The counts of its kind restart at zero.
+        """Activate a fault. The counts of the fault's kind restart at zero.
 
         A delay replaces an earlier delay. Any other fault replaces the fault that breaks requests.
         """
@@ -126,7 +128,7 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} failing requests are still in progress")
 
     def told(self) -> Answer:
-        """Return the count of each fault's effects, and the bytes of each segment on disk."""
+        """Return how often each fault took effect, and how many bytes of segments are on disk."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 
@@ -137,7 +139,7 @@ class Faults:
         Args:
             request: The kind of request.
             path: The file's path.
-            parts: Whether the request can be done partly, which is impossible for a single byte.
+            parts: Whether the request can be done in part; false for a request of a single byte.
 
         Raises:
             OSError: EIO, if the fault refuses the request.
@@ -192,7 +194,7 @@ def _folder_of_segment(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open file: the path by which it was opened, and its identity if it is renamed."""
+    """An open file: the path by which it was opened, and its identity, which survives a rename."""
 
     path: str
     inode: tuple[int, int]
@@ -203,15 +205,16 @@ class Through:
 
     An open file that is unlinked or renamed over has no path any more. For such a file, the
     kernel's fstat(2) and mfusepy's ftruncate(2) pass no handle. So by default libfuse first renames
-    the file to a hidden name. In this class the hidden name means the open file. A hidden name
-    never appears in the folder below, because Kafka could not remove a folder that contains it.
+    the file to a hidden name. This class treats the hidden name as a name of the open file. A
+    hidden name never appears in the folder below, because Kafka could not remove a folder that
+    contains a hidden file.
 
     So when another file is renamed over an open file, the open file disappears from the folder
-    below before the new one appears. A process that reads the folder below may find no file at that
-    moment. A process that reads through the mount always finds one, because the kernel locks the
-    folder. If the process found the old file just before, it gets the old file. If that file is
-    already closed, the answer is ESTALE, and the kernel looks up the name again (`do_filp_open` of
-    fs/namei.c).
+    below before the new file appears. A process that reads the folder below may find no file at
+    that moment. A process that reads through the mount always finds a file, because the kernel
+    locks the folder. If the process found the old file just before the rename, it gets the old
+    file. If the old file is already closed, this class returns ESTALE, and the kernel looks up the
+    name again (`do_filp_open` of fs/namei.c).
 
     Args:
         root: The folder below, as an open file descriptor.
@@ -224,12 +227,12 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
-        """For each hidden name, the identity of the file."""
+        """The identity of the file for each hidden name."""
         self._closed: set[str] = set()
         """The hidden names of closed files, which the kernel may still use for a while."""
         self._lock = threading.Lock()
-        """The lock for using or closing a handle of such a file, because handle numbers
-        are reused."""
+        """Held while a handle of such a file is used or closed, because handle numbers are
+        reused."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         with self._kept(path, fh) as handle:
@@ -404,7 +407,7 @@ class Through:
         return {name: getattr(found, name) for name in _ROOM}
 
     def flush_segments(self, folders: Iterable[str]) -> None:
-        """Really flush each segment in the folders; record how many bytes are then on disk."""
+        """Flush each segment in the folders to disk; record how many bytes are then on disk."""
         gone = (NotADirectoryError, FileNotFoundError)
         for folder in folders:
             paths: list[str] = []
@@ -434,7 +437,7 @@ class Through:
         return name in self._hidden or name in self._closed
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Forget hidden names, because no file has them any more; the caller holds the lock."""
+        """Forget hidden names that no file has any more. The caller holds the lock."""
         for name in names:
             self._closed.add(name)  # First, so that a name is always in one of both.
             self._hidden.pop(name, None)
@@ -483,8 +486,8 @@ def _name_in(path: str) -> str:
 
 
 def _of(path: str, handle: int | None = None) -> str:
-    """Return a path of the mount as a path relative to the folder below.
+    """Translate a path in the mount into a path relative to the folder below.
 
-    With a handle, return a path in `/proc` to the open file instead.
+    If a handle is given, return the path in `/proc` of the open file instead.
     """
     return (path.lstrip("/") or ".") if handle is None else f"/proc/self/fd/{handle}"

@@ -3,10 +3,10 @@
 Modules that prepare a node:
 
 - `fetch` downloads a version from Maven Central.
-- `java` (in `cluster`) finds a Java to run it.
+- `java` (in `cluster`) finds a Java for this version.
 - `versions` describes the differences between versions and modes.
 - `configuration` and `log_files` write the settings of a node.
-- `storage` formats its disk.
+- `storage` formats the disk of a node.
 - `zookeeper` runs the ZooKeeper server of older clusters.
 - `layout` combines these modules for all nodes of a run.
 - `cluster` starts the nodes and applies faults to them, behind `cluster.protocol`.
@@ -20,7 +20,7 @@ Modules that send requests:
 
 After the run, `collect` tidies a node's folder.
 
-This package may import the rest of `cluster`, and `results.record`. `harness` imports it.
+This package may import the rest of `cluster`, and `results.record`. `harness` imports this package.
 
 To add a version on Maven Central, no change is needed: use `--system kafka:VERSION[:MODE]`. For
 other jars or another logging library, edit `versions`. For other settings, edit

@@ -29,7 +29,7 @@ class _Answer:
 
     Attributes:
         node: The node that answered.
-        metadata: Its metadata.
+        metadata: The metadata that this node returned.
         quorum_leader: The leader of the controllers' quorum; None if the node does not know it.
         quorum_epoch: The epoch of this leader; -1 if there is none.
     """
@@ -70,11 +70,11 @@ class Admin:
     def view(self) -> ClusterView | None:
         """Ask all nodes at once, and combine the answers into the most recent view of the cluster.
 
-        A broker that is cut off answers with its last, outdated knowledge. This method therefore
+        A broker that is cut off responds with its last, outdated knowledge. This method therefore
         prefers answers by these rules:
 
-        - An answer with the highest quorum epoch wins. If the quorum's leader answered, its own
-          answer wins.
+        - An answer with the highest quorum epoch wins. If the quorum's leader answered, only the
+          leader's answer counts.
         - If the leader did not answer, the answers of that epoch are merged. For each partition the
           highest leader epoch wins, then the smallest ISR.
         - As soon as a majority names the same leader and epoch, the method stops waiting.
@@ -94,10 +94,10 @@ class Admin:
         return self._as_view(best, [it for it in answers if it.quorum_epoch == best.quorum_epoch])
 
     def lists_itself(self, node: str) -> bool:
-        """Return whether a node answers and its own metadata list it as a broker.
+        """Return whether a node answers, and whether its metadata list the node itself as a broker.
 
-        A broker serves requests only after it has read its new registration from the quorum, and a
-        new registration starts fenced. So an answer from before a restart never counts.
+        A broker serves requests only after it has read its new registration from the quorum. A new
+        registration starts fenced. So metadata from before a restart never count.
         """
         try:
             answer = self._lines.ask(node, questions.metadata([]), MetadataResponse)
@@ -141,7 +141,7 @@ class Admin:
         orders.elect(self._lines, place, unclean=True, nodes=self._takers())
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Assign other replicas to a partition, or reorder them; return when this is accepted.
+        """Change the replicas of a partition, or their order; wait until this is accepted.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.

@@ -1,4 +1,4 @@
-"""Queries one broker for its metadata, its replicas and its answers to clients, for scenarios.
+"""Queries one broker, for scenarios: metadata, replicas, and the responses that clients get.
 
 Each method queries only the named broker, of any version since 0.11. A value that a version does
 not report is None.
@@ -56,7 +56,7 @@ class EpochEnd:
     Attributes:
         error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `NOT_LEADER_OR_FOLLOWER`.
         leader_epoch: The requested epoch, or the highest lower epoch in the log. None if the log
-            has neither, or if the broker does not report it (before Kafka 2.0).
+            has neither epoch, or if the broker does not report one (before Kafka 2.0).
         end_offset: The end offset of `leader_epoch`, or None if unknown.
     """
 
@@ -67,7 +67,7 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A broker's answer to a client whose request states the leader epoch that the client knows.
+    """A broker's response to a client whose request states the leader epoch that the client knows.
 
     Attributes:
         error: Kafka's error name, such as `NONE`, `FENCED_LEADER_EPOCH`, `UNKNOWN_LEADER_EPOCH`.
@@ -136,7 +136,7 @@ class Asker:
         """Ask one broker to create topics with one partition and one replica each.
 
         Raises:
-            WireError: No answer came in time. The topics may still be created.
+            WireError: No response came in time. The topics may still be created.
             ClusterError: The broker refused the topics.
         """
         orders.ask_for_topics(self._lines, node, names, timeout_s=timeout_s)
@@ -210,7 +210,7 @@ class Asker:
         current_leader_epoch: int | None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Ask for the partition's end as a consumer does (ListOffsets); only a leader answers.
+        """Ask a leader for the partition's end, with ListOffsets as a consumer does.
 
         Args:
             node: The node to ask.
@@ -232,11 +232,11 @@ class Asker:
         """Ask a node for the state of the controllers' quorum.
 
         A broker, or a combined node, forwards the request to the quorum's leader. A separate
-        controller answers itself, and only while it considers itself the leader.
+        controller answers the request itself, but only while it considers itself the leader.
 
         Returns:
-            None if there is no leader, if the controller does not consider itself the leader, or if
-            the cluster has no quorum.
+            None if there is no leader or no quorum, or if the asked controller is not the leader in
+            its own view.
         """
         try:
             answer = self._lines.ask(
@@ -254,8 +254,7 @@ class Asker:
     ) -> QuorumBelief | None:
         """Ask a controller, combined or separate, which node it considers the quorum's leader.
 
-        Unlike `quorum`, this method gets the answer from the controller itself, even if the
-        controller is not the leader.
+        Unlike in `quorum`, the controller itself responds, even if it is not the leader.
 
         Returns:
             None if the controller does not report a leader, or if the node is not a controller.

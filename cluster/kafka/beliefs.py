@@ -1,4 +1,4 @@
-"""Queries single brokers for a coordinator or for the topics that they know."""
+"""Asks a broker which node a coordinator is on, or which topics the broker knows."""
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse

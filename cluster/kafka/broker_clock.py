@@ -1,8 +1,8 @@
-"""Reads a broker's clock from the timestamp of a line that the broker is made to log.
+"""Makes a broker log a line, and reads the broker's clock from the line's timestamp.
 
 A broker closes a connection at once if the first request has an impossible size. All versions log
-this in `server.log`, with the client's address. So Logquake can identify the line, and the line's
-timestamp is the broker's own clock. The connection has no other effect.
+this in `server.log`, with the client's address. So Logquake can identify the line. The line's
+timestamp comes from the broker's own clock. The connection has no other effect.
 """
 
 import re
@@ -17,7 +17,8 @@ CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
 MOST_KNOCKS = 5
 CLOSE_S = 0.1
-"""An answer within this time is accurate enough. After a slower answer, the request is repeated."""
+"""A response within this time is accurate enough. After a slower response, the request is
+repeated."""
 LOG = "logs/server.log"
 STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
@@ -45,7 +46,7 @@ def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
 
 
 def _asked_once(address: tuple[str, int], disk: Disk, *, node: str) -> tuple[float, float]:
-    """Return the uncertainty of one measurement, and the clock's lead, both in seconds."""
+    """Measure once: return the uncertainty, and how far the clock is ahead, both in seconds."""
     try:
         start = disk.size(LOG)
     except OSError as unreadable:

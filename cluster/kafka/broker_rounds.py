@@ -1,4 +1,4 @@
-"""The requests that the observer repeats to a broker: its metadata, leaderships and replicas."""
+"""The observer's repeated requests to a broker, for metadata, leaderships and replicas."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -40,12 +40,12 @@ class BrokerRounds:
         cluster: The broker's cluster.
         topics: The topics to ask about.
         clock: The run's clock.
-        beside: Knows additional topics whose metadata are requested; None means no such topics.
+        beside: Knows the additional topics whose metadata are requested; None means no such topics.
 
     Attributes:
         believed: The broker's last metadata of `topics`.
-        claimed: The broker's last answer as a leader; the epoch is -1 up to Kafka 2.1.
-        answered_ns: The time of the broker's last answer.
+        claimed: What the broker last reported as a leader; the epoch is -1 up to Kafka 2.1.
+        answered_ns: The time of the broker's last response.
     """
 
     tables: Sequence[str] = ("leadership", "replica_states", "quorum_states")
@@ -170,7 +170,7 @@ class BrokerRounds:
             self._about_starts = questions.log_starts(self._starts)
 
     def _ask_quorum(self, snapshot: str | None, write: Write) -> None:
-        """Ask about the quorum; a missing answer is not an error of the broker."""
+        """Ask about the quorum; a missing response does not count as an error of the broker."""
         try:
             answer, at = self._questioner.ask(
                 self._quorum, self._about_quorum, DescribeQuorumResponse, snapshot=snapshot

@@ -15,7 +15,7 @@ from results.record.runtime import new_lock
 log = logging.getLogger(__name__)
 
 ENDED = frozenset({None, "Z", "X"})
-"""States in `/proc/PID/stat` that mean an ended process: none, zombie or dead."""
+"""The states in `/proc/PID/stat` that mean an ended process: none, zombie or dead."""
 STOPPED = "T"
 BY_SIGTERM = 128 + signal.SIGTERM
 """The exit code of a JVM after SIGTERM, and of other programs that handle the signal."""
@@ -31,7 +31,7 @@ REAPED_WITHIN_S = 2.0
 
 @dataclass(slots=True)
 class _Broker:
-    """The known state of a node's process; only methods for this node change it, under the lock."""
+    """The known state of a node's process; changed only by calls for this node, under the lock."""
 
     process: ProcessId
     incarnation: int
@@ -62,11 +62,10 @@ class BrokerProcesses:
     Args:
         hosts: The machines that run the processes.
         command: Returns the command line of a node's process, given the node and the incarnation.
-        played_by: Returns the node that starts the process for a given node's broker. Nodes that
-            share a process start and stop together, and a repeated start or stop is not an error.
-            None means that each node has its own process.
-        in_order: Whether an end after SIGTERM with an unexpected exit code is reported as a
-            failure.
+        played_by: Returns the node whose process runs a given node's broker. Nodes that share a
+            process start and stop together. A second start or stop of the process is then not an
+            error. None means that each node has its own process.
+        in_order: Whether an unexpected exit code after SIGTERM is reported as a failure.
     """
 
     def __init__(
@@ -117,14 +116,14 @@ class BrokerProcesses:
         return process
 
     def found(self, node: str, process: ProcessId) -> None:
-        """Register a process that already runs as the node's first process."""
+        """Register an already running process. It becomes the node's first process."""
         with self._lock:
             self._brokers[node] = _Broker(process, 1)
 
     def is_meant_to_answer(self, node: str) -> bool:
-        """Return whether Logquake expects the node to answer, without a check of its process.
+        """Return whether Logquake expects the node to answer; the node's process is not checked.
 
-        This is true if Logquake has neither ended nor paused the node.
+        The result is false if Logquake has ended or paused the node.
         """
         broker = self._brokers.get(node)
         return broker is not None and not broker.paused and not broker.ended_by_us
@@ -141,9 +140,9 @@ class BrokerProcesses:
                 then killed early.
 
         Returns:
-            True if the broker ended by itself after SIGTERM. True also if the broker was killed
-                during such a useless wait, after it had closed its logs. False if the broker was
-                killed in another case, or was not running.
+            True if the broker ended by itself after SIGTERM. True also if the broker had closed its
+                logs and was killed during such a useless wait. False if the broker was killed in
+                another case, or was not running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._stopped(self._player(node), timeout_s, waiting)
@@ -196,7 +195,7 @@ class BrokerProcesses:
         log.info("%s killed (pid %d)", called(node), broker.process.pid)
 
     def excuse(self, node: str) -> None:
-        """Treat a later end of the node's broker as intended, without sending a signal."""
+        """Send no signal, but treat a later end of the node's broker as intended."""
         if broker := self._broker(node):
             broker.ended_by_us = True
 
@@ -246,7 +245,7 @@ class BrokerProcesses:
         return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return, by node, the broker processes that ended although Logquake did not end them."""
+        """Return the broker processes that Logquake did not end, but that have ended, by node."""
         with self._lock:
             brokers = dict(self._brokers)
         return {
@@ -261,7 +260,7 @@ class BrokerProcesses:
             return sum(broker.incarnation for broker in self._brokers.values())
 
     def ended(self) -> Sequence[Ended]:
-        """Return processes that ended or halted without Logquake, earlier incarnations included."""
+        """Return all processes, also earlier incarnations, that ended or halted by themselves."""
         with self._lock:
             brokers = dict(self._brokers)
         found = [*self._replaced]

@@ -55,9 +55,9 @@ class TopicsByHand:
     ) -> str:
         """Create a topic without waiting for its replicas, and return its id.
 
-        If an answer is late, a broker may send the request to its controller twice. The second
-        request then fails because the topic exists. This method treats that topic as the created
-        one.
+        If an answer is late, a broker may send the request to the controller twice. The second
+        request then fails because the topic exists. This method then returns the id of the existing
+        topic.
 
         With KRaft, a replica may be assigned to a fenced broker if another replica of the partition
         is on an unfenced broker (KIP-841).
@@ -100,11 +100,11 @@ class TopicsByHand:
     def delete(self, name: str) -> None:
         """Delete a topic with one request to one broker.
 
-        Kafka may process a request later even if no answer came. Asking a second broker could then
-        delete a topic that was recreated in between.
+        Kafka may process a request later even if no response came. A second request, to another
+        broker, could then delete a topic that was recreated in between.
 
         Raises:
-            ClusterError: Kafka refuses the request, or no answer comes.
+            ClusterError: Kafka refuses the request, or no response comes.
         """
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
         orders.delete_topics(self._lines, [name], nodes=nodes[:1])

@@ -33,7 +33,7 @@ from results.record.clock import wait_until
 from results.record.terms import Mode
 
 LIFE_S = 90
-"""The longest lifetime in seconds of this broker, even if the process that started it dies."""
+"""The broker ends after this many seconds at the latest, even if its parent process dies."""
 START_S = 60
 END_S = 60
 
@@ -43,7 +43,7 @@ def keep_classes(
 ) -> None:
     """Create the class archive of a version unless it exists.
 
-    A failure is ignored, because it only makes later starts slower.
+    A failure is ignored, because the only effect is that later starts are slower.
 
     Args:
         java: The Java that will use the archive.
@@ -65,7 +65,7 @@ def keep_classes(
 
 
 def _make(archive: Path, java: Java, distribution: Distribution) -> None:
-    """Start a broker, and stop it as soon as it listens. Its Java then writes the archive."""
+    """Start a broker, and stop it as soon as it listens: its Java writes the archive at the end."""
     folder = archive.parent / "n1"
     folder.mkdir()
     port, controllers = _free_ports()

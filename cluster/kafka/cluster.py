@@ -70,7 +70,7 @@ class KafkaCluster:
         mode: Where the metadata are kept.
         reads_all_at_start: Whether servers read all their logs when they start.
         sees: The observable facts about the servers.
-        zookeeper, endpoints: `host:port` of ZooKeeper or None; the addresses of nodes.
+        zookeeper, endpoints: ZooKeeper's `host:port`, or None; the addresses of the nodes.
         logs: Reads the nodes' log files.
         by_hand: Sends single topic requests.
     """
@@ -117,9 +117,9 @@ class KafkaCluster:
         """Prepare the disks, start all nodes, and wait until each broker is registered and answers.
 
         Args:
-            first: Brokers to start before the others, one after another. Each waits until the
-                previous ones are registered, so that the first becomes controller in ZooKeeper
-                mode. Combined nodes do not wait, because one alone has no quorum.
+            first: Brokers to start before the others, one after another. Logquake starts each of
+                these after the previous one is registered, so that the first becomes controller in
+                ZooKeeper mode. In mode `combined` it does not wait: a single node has no quorum.
             inherited: Whether the nodes' folders hold data of an earlier cluster of this plan.
 
         Raises:
@@ -146,7 +146,7 @@ class KafkaCluster:
         return self._layout.played_with(node)
 
     def start_node(self, node: str) -> ProcessId:
-        """Start one node's server, and return as soon as the process runs; `zk` is ZooKeeper.
+        """Start one node's server, and return as soon as the process runs. `zk` is ZooKeeper.
 
         ZooKeeper keeps a killed broker's registration until the broker's session ends. Until then,
         ZooKeeper refuses a new registration (NodeExists). This method waits until the session has
@@ -173,7 +173,7 @@ class KafkaCluster:
         - ZooKeeper mode: one broker is the controller. This broker stops last.
         - Combined nodes: a majority permits the shutdown within 50 ms. All stop at once, because
           closing files takes longer. If they stopped one after another, the last one would wait 5 s
-          for a lost quorum; see `stopping`. On a busy machine this can still happen.
+          for a lost quorum (see `stopping`). On a busy machine, this wait can still occur.
 
         Args:
             timeout_s: The time limit in seconds for each node, after which it is killed.
@@ -213,7 +213,7 @@ class KafkaCluster:
         self._processes.kill(node)
 
     def excuse_end(self, node: str) -> None:
-        """Treat a later end of the node's broker as caused by a fault, without sending a signal."""
+        """Send no signal, but treat a later end of the node's broker as caused by a fault."""
         self._processes.excuse(node)
 
     def pause_node(self, node: str) -> None:
@@ -249,7 +249,7 @@ class KafkaCluster:
         return self._processes.lives()
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server's log that report an error, and the log's last line.
+        """Return the last error lines of a server's log, and the log's last line.
 
         Args:
             node: The server's node.
@@ -265,14 +265,14 @@ class KafkaCluster:
         return printed_stacks(running, self._layout.disk, self._processes.send_signal)
 
     def last_words(self, node: str) -> str:
-        """Return the end of a server's log, then of its standard output."""
+        """Return the end of a server's log, and the end of its standard output."""
         return self._layout.last_words(node)
 
     def view(self) -> ClusterView | None:
-        """Return the cluster's state as the nodes report it, or None if none answers (within 2 s).
+        """Return the cluster's state as the nodes report it, or None if no node answers within 2 s.
 
-        In ZooKeeper mode only ZooKeeper is asked. Otherwise `registered` comes from the node with
-        the latest knowledge of the quorum. A killed, paused or cut-off broker stays registered
+        In ZooKeeper mode only ZooKeeper is asked. Otherwise `registered` comes from the node that
+        has the newest knowledge of the quorum. A killed, paused or cut-off broker stays registered
         until its session ends (3 s). To find out whether a restarted broker is back, use `is_back`.
         """
         return self._admin.view()
@@ -280,10 +280,10 @@ class KafkaCluster:
     def is_back(self, node: str) -> bool:
         """Return whether a node is registered again after its start, and answers requests.
 
-        A broker has to list itself, which proves a new registration (see `Admin.lists_itself`). The
-        node with the latest knowledge of the quorum has to list it too. A separate controller is
-        back when it answers. ZooKeeper is back when it serves, has a controller, and has all
-        running brokers.
+        The broker's own metadata must list it; this proves a new registration
+        (`Admin.lists_itself`). The node with the newest knowledge of the quorum must list it, too.
+        A separate controller is back when it answers. ZooKeeper is back when it serves requests and
+        knows a controller and all running brokers.
         """
         at = self._layout.zookeeper
         if node == ZOOKEEPER_MACHINE:
@@ -380,19 +380,19 @@ class KafkaCluster:
         self._admin.elect_unclean(place)
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Assign other replicas to a partition, or reorder them."""
+        """Change the replicas of a partition, or their order."""
         self._admin.reassign(place, replicas)
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for its end offset, repeatedly until all have answered.
+        """Ask the partitions' leaders for the end offsets, until all leaders have answered.
 
         Args:
             places: The partitions, as (topic, partition).
-            committed: True for the last stable offset, once it has reached the end of the log; a
-                read_committed consumer stops there. False for the high watermark.
-            timeout_s: The time limit in seconds, after which the latest answers are returned.
+            committed: True: return the last stable offset, where a read_committed consumer stops,
+                once it has reached the end of the log. False: return the high watermark.
+            timeout_s: The time limit in seconds, after which the latest responses are returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
@@ -464,7 +464,7 @@ class KafkaCluster:
     def _stop_brokers(
         self, order: Sequence[Sequence[str]], stop: Callable[[str], bool]
     ) -> dict[str, bool]:
-        """Stop groups of brokers in order; each group waits for the previous one to unregister."""
+        """Stop groups of brokers in order, each after the previous group has unregistered."""
         tasks: dict[str, Task[bool]] = {}
         try:
             for group in order:

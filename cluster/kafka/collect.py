@@ -21,8 +21,8 @@ def collect(folder: Path, *, sees: frozenset[Sight] = frozenset(Sight)) -> int:
 
     Args:
         folder: The folder `nodes/<node>`; its broker has ended.
-        sees: The observations that the system supports. If its logs are not in Kafka's format, file
-            names have no meaning, and only temporary files are deleted.
+        sees: The observations that the system supports. If the system's logs are not in Kafka's
+            format, only temporary files are deleted, because file names then have no meaning.
 
     Returns:
         The number of deleted files.

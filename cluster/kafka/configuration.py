@@ -1,7 +1,8 @@
 """Writes the settings of one node: a broker, a controller or both, with KRaft or ZooKeeper.
 
 Settings differ from Kafka's defaults for two reasons. Faults in a run last seconds, so default
-timeouts of tens of seconds would hide them. Also, all nodes share one machine with their clients.
+timeouts of tens of seconds would hide the faults. Also, all nodes share one machine with their
+clients.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The requests that the observer repeats to a separate controller: its view of the leader."""
+"""The observer's repeated requests to a separate controller, for the leader that it knows."""
 
 import logging
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class ControllerRounds:
         self._turn = 0
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Ask the controller for its leader, and write a row; see `Rounds`.
+        """Ask the controller which leader it knows, and write a row; see `Rounds`.
 
         In every fourth round, or for a snapshot, this leader is asked for the log ends, too.
         """

@@ -2,7 +2,7 @@
 
 `questions` defines each request once, in one version. If a broker supports only older versions, the
 newest supported version is used. Fields that this version lacks are dropped, unless the request
-needs them. The answer is converted to the expected version. Missing fields then get the default
+needs them. The response is converted to the expected version. Missing fields then get the default
 from Kafka's definitions, usually -1.
 
 A broker reports its supported versions (ApiVersions) once per connection.
@@ -47,7 +47,7 @@ class Dialogue:
         self._versions: Mapping[int, tuple[int, int]] = {}
 
     def ask(self, question: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request, and return the answer converted to the expected version.
+        """Send a request, and return the response converted to the expected version.
 
         Args:
             question: A request, in the newest version that may be used.
@@ -56,7 +56,7 @@ class Dialogue:
 
         Raises:
             UnknownQuestionError: The broker does not support this request.
-            WireError: No complete answer came in time.
+            WireError: No complete response came in time.
         """
         deadline_s = stopwatch_s() + timeout_s
         if not self._connection.is_open():
@@ -104,7 +104,7 @@ def recast(said: Entity, form: type[E]) -> E:
 
 
 def inexpressible(question: Entity, form: type[Entity]) -> str | None:
-    """Return the name of a field that differs from its default and that the other version lacks.
+    """Return the name of a field that the other version lacks and whose value is not the default.
 
     Return None if there is no such field.
 
@@ -141,8 +141,8 @@ def _plan(
     """Return, for each field of `form`, how to fill the field when converting from `source`.
 
     Returns:
-        For each field: its name, the class of nested messages, whether `source` has it, its
-        default.
+        For each field: the name, the class of nested messages, whether `source` has the field, and
+        the default.
     """
     there = {each.name for each in fields(source)}
     nested = _nested(form)
@@ -156,7 +156,7 @@ def _plan(
 
 @cache
 def _nested(form: type[Entity]) -> Mapping[str, type[Entity]]:
-    """Return the fields of a message class that hold nested messages, with their classes."""
+    """Return the fields that hold nested messages, each with the class of these messages."""
     hints = get_type_hints(form)
     found = {each.name: _entity(hints[each.name]) for each in fields(form)}
     return MappingProxyType({name: entity for name, entity in found.items() if entity})
@@ -176,7 +176,7 @@ _DEFAULTS: Mapping[str, object] = {
     "bool": False,
     "int8": 0,
 }
-"""Defaults, equal to those of Kafka's own classes, for fields without a default in kio."""
+"""The defaults of Kafka's own classes, for fields that have no default in kio."""
 
 
 def _default(missing: "Field[Any]") -> object:

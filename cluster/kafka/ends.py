@@ -34,9 +34,9 @@ def leader_ends(
         view: Returns a view of the cluster with the current leaders.
         places: The partitions, as (topic, partition).
         committed: True for last stable offsets, False for high watermarks.
-        of_replicas: Whether leaders report their log end offsets, as replicas do. If not, a last
-            stable offset has to reach the high watermark.
-        timeout_s: The time limit in seconds, after which the latest answers are returned.
+        of_replicas: Whether leaders report the log end offsets of their own replicas. If not, a
+            last stable offset only has to reach the high watermark.
+        timeout_s: The time limit in seconds, after which the latest responses are returned.
     """
     missing = set(places)
     found: dict[Place, int] = {}
@@ -60,7 +60,7 @@ def leader_ends(
 
 
 def by_leader(view: ClusterView | None, places: Iterable[Place]) -> dict[str, list[Place]]:
-    """Group partitions by their leader's node, without the partitions that have no leader."""
+    """Group partitions by the node of the leader; leave out partitions without a leader."""
     grouped: dict[str, list[Place]] = {}
     for place in sorted(places):
         state = view.partitions.get(place) if view else None

@@ -1,8 +1,9 @@
 """Downloads a version of Kafka from Maven Central once, and verifies every file.
 
 For each tested version, `hashes/` has a file in the format of sha256sum. The file lists all needed
-jars, and only these are downloaded. For another version the POMs in the repository list the jars,
-and each jar is compared with the checksum beside it. Later downloads are compared with the first.
+jars, and only these are downloaded. For any other version, the POMs in the repository list the
+jars, and the repository has a checksum beside each jar. Logquake compares each jar with this
+checksum. Later downloads are compared with the first.
 
 A manifest with the sizes and hashes of all jars is written last, in one atomic step. Without a
 manifest a version counts as not downloaded. A file that differs from its manifest is downloaded
@@ -57,8 +58,7 @@ class Distribution:
         version: The version, such as `4.3.1`.
         classpath: The server's jars, all verified.
         tools: The additional jars for DumpLogSegments.
-        commit: The commit of the build, if the jars name one; an empty string for a release or if
-            unknown.
+        commit: The commit of the build, if the jars name it; empty for a release, or if unknown.
         own: The server's jars that come from the user, not from the repository.
     """
 

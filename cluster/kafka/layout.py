@@ -33,7 +33,7 @@ TAIL_BYTES = 32_768
 WIDE_BYTES = 262_144
 """How many bytes at the end of a log are searched for an error about missing file handles.
 
-The error may be far before the end, because one line for each partition follows it.
+The error may be far before the end, because a line for each partition follows the error.
 """
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
@@ -78,7 +78,8 @@ class Layout:
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
         self._starts: dict[str, dict[int, list[Mapping[str, int | None]]]] = {}
-        """For each node and incarnation, the log sizes at each try to start; None if unknown."""
+        """The sizes of the logs at each attempt to start a node, by node and incarnation; None:
+        unknown."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process runs a given node's broker.
@@ -175,7 +176,7 @@ class Layout:
         return self._hosts.disk(node)
 
     def last_words(self, node: str, size: int = TAIL_BYTES, *, life: int = 0) -> str:
-        """Return the end of a server's log, then of its output.
+        """Return the end of a server's log, and the end of its output.
 
         Args:
             node: The server's node.
@@ -198,7 +199,7 @@ class Layout:
         return "\n".join(said)
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server's log that report an error, and the log's last line.
+        """Return the last error lines of a server's log, and the log's last line.
 
         Args:
             node: The server's node.
@@ -238,7 +239,8 @@ class Layout:
 def _places(hosts: Hosts, names: Sequence[str], *, at: Mapping[str, str]) -> dict[str, Endpoint]:
     """Return two ports for each node: one for its broker and one for its controller.
 
-    If each machine has its own address, these are the default ports. Otherwise they are free ports.
+    If each machine has its own address, these are the default ports. Otherwise free ports are
+    chosen.
 
     Args:
         hosts: The running hosts.
@@ -284,7 +286,7 @@ def _size(disk: Disk, path: str) -> int | None:
 
 
 def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
-    """Return the end of a file after an offset, or of the whole file if it is now shorter."""
+    """Return the file's last bytes after an offset; if the file has shrunk, its last bytes."""
     written = _size(disk, path)
     if since is None or written is None:
         return ""
@@ -292,7 +294,7 @@ def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
 
 
 def _part(disk: Disk, path: str, size: int, *, since: int | None, until: int | None) -> str:
-    """Return the end of a part of a file; empty if the file no longer has this part."""
+    """Return the last bytes of a part of a file; empty if the file no longer has this part."""
     written = _size(disk, path)
     if since is None or until is None or written is None or not since <= until <= written:
         return ""

@@ -41,17 +41,17 @@ class Lines:
         timeout_s: float = ANSWER_TIMEOUT_S,
         patient: bool = True,
     ) -> A:
-        """Send a request to a node, and return its answer; see `Dialogue.ask`.
+        """Send a request to a node, and return the response; see `Dialogue.ask`.
 
         Args:
             node: The node to ask.
             question: The request.
-            answer: The type of the answer.
+            answer: The type of the response.
             timeout_s: The time limit in seconds, including the wait for earlier requests.
-            patient: False means to fail at once while another request is in progress.
+            patient: False: fail at once if another request is in progress.
 
         Raises:
-            WireError: No complete answer came in time.
+            WireError: No complete response came in time.
         """
         deadline_s = stopwatch_s() + timeout_s
         if not self._answers(node):

@@ -1,4 +1,4 @@
-"""Asks each broker several times a second, and writes its answers to the run's record.
+"""Asks each broker several times a second, and writes the responses to the run's record.
 
 A client library would ask any broker and keep only the newest answer. But disagreements between
 brokers show problems of a cluster. So each broker has its own thread and connections with short
@@ -80,7 +80,7 @@ class Observer:
     def note(self, timeout_s: float) -> frozenset[str]:
         """Take the last snapshot before brokers stop, with a row for every replica and leader.
 
-        Rows of `replica_states` have the snapshot `noted`.
+        The rows of `replica_states` have the snapshot name `noted`.
 
         Args:
             timeout_s: The time limit in seconds.
@@ -93,9 +93,9 @@ class Observer:
     def snapshot(self, name: str, timeout_s: float) -> frozenset[str]:
         """Write the current state of every replica, all metadata and all leaders' answers.
 
-        Rows of `replica_states` have the name in `snapshot`; `leadership` and `quorum_states` have
-        no such column. When the method has returned, no more rows are written under this name.
-        Repeated calls are allowed, but only one at a time.
+        The rows of `replica_states` have the name in the column `snapshot`; `leadership` and
+        `quorum_states` have no such column. When the method has returned, no more rows are written
+        under this name. Repeated calls are allowed, but only one at a time.
 
         Args:
             name: The snapshot's name.

@@ -1,7 +1,8 @@
 """Defines versions 0 and 1 of OffsetForLeaderEpoch, which the library kio lacks.
 
-Kafka 0.11 supports version 0, and Kafka 2.0 versions 0 and 1 (KIP-101, KIP-279). Later Kafkas
-support version 2. Field order and types follow `OffsetForLeaderEpoch*.json` in Kafka's source.
+Kafka 0.11 supports version 0, and Kafka 2.0 supports versions 0 and 1 (KIP-101, KIP-279). Later
+versions of Kafka support version 2. Field order and types follow `OffsetForLeaderEpoch*.json` in
+Kafka's source.
 """
 
 from collections.abc import Mapping

@@ -40,8 +40,8 @@ def open_transactions(
     """Return one sentence for each open transaction, by partition.
 
     Leaders report open transactions, and coordinators report the state of each transaction. A
-    transaction that is open in a partition but not at any coordinator is hanging: it will never
-    end. Brokers before 2.8 cannot report open transactions. Brokers before 3.0 cannot report the
+    hanging transaction is open in a partition, but no coordinator has it open. It never ends.
+    Brokers before 2.8 cannot report open transactions. Brokers before 3.0 cannot report the
     coordinator's state.
 
     Args:

@@ -77,7 +77,7 @@ def ask_for_topics(lines: Lines, node: str, names: Sequence[str], *, timeout_s: 
     """Ask one broker to create topics with one partition and one replica each.
 
     Raises:
-        WireError: No answer came in time. The topics may still be created.
+        WireError: No response came in time. The topics may still be created.
         ClusterError: The broker refused the topics.
     """
     request = questions.new_topics(
@@ -125,7 +125,7 @@ def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) ->
 
 
 def reassign(lines: Lines, place: Place, replicas: Sequence[int], *, nodes: Sequence[str]) -> None:
-    """Assign other replicas to a partition, or reorder them (KIP-455).
+    """Change the replicas of a partition, or their order (KIP-455).
 
     Raises:
         ClusterError: No node answers, or the controller refuses.
@@ -168,7 +168,7 @@ def text(place: Place) -> str:
 def _first(
     lines: Lines, nodes: Sequence[str], request: RequestPayload, answer: type[A], *, what: str
 ) -> A:
-    """Return the answer of the first node that answers."""
+    """Return the response of the first node that answers."""
     failure: WireError | None = None
     for node in nodes:
         try:

@@ -23,7 +23,7 @@ from results.record.clock import unix_s
 ANSWER_LIMIT_S = 10.0
 """The time limit in seconds of one request; with acks=all the broker waits for all replicas."""
 _OF_BROKER = 0.8
-"""The replicas' share of the time limit. In the rest, a broker's refusal can still arrive."""
+"""The part of the time limit that the replicas may use. The rest is for the broker's response."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
 """The producer id and epoch of a record without idempotence."""
 _ALL_REPLICAS = i16(-1)
@@ -64,10 +64,10 @@ def produce(
         transactional_id: None for a record outside a transaction.
         producer: The producer's id and epoch.
         sequence: The record's sequence number in this epoch; -1 without idempotence.
-        timeout_s: The time limit for the answer, in seconds.
+        timeout_s: The time limit for the response, in seconds.
 
     Raises:
-        WireError: No answer came.
+        WireError: No response came.
         RefusedError: The broker refuses the record.
     """
     topic, partition = place

@@ -30,7 +30,7 @@ class Seat:
         node: The node's name, such as `n1`.
         folder: The folder of the node's files.
         endpoints: The addresses of all nodes.
-        inner_ports: A second port on each node's machine, which is still free.
+        inner_ports: A second, free port on each node's machine.
         zookeeper: `host:port` of ZooKeeper, in ZooKeeper mode.
     """
 
@@ -110,7 +110,7 @@ class KafkaPrograms:
     Attributes:
         plan: The run's plan.
         distribution: The Kafka version to run.
-        java: The Java that runs it.
+        java: The Java that runs Kafka.
     """
 
     plan: Plan

@@ -1,4 +1,4 @@
-"""Sends the observer's requests to a node, and rejects answers that span a restart."""
+"""Sends the observer's requests to a node, and rejects the responses if it restarts meanwhile."""
 
 from collections.abc import Callable
 
@@ -33,10 +33,10 @@ class Questioner:
         *,
         snapshot: str | None,
     ) -> tuple[A, Moment]:
-        """Send a request, and return the answer with its times and the node's incarnation.
+        """Send a request; return the response, with the times and the node's incarnation.
 
         Raises:
-            WireError: No answer came in time, or the node was restarted in the meantime.
+            WireError: No response came in time, or the node was restarted in the meantime.
         """
         incarnation = self._incarnation(self._node)
         asked_ns = self._clock.now_ns()

@@ -50,7 +50,8 @@ LATEST = i64(-1)
 CONSUMER = BrokerId(-1)
 NO_EPOCH = -1
 ANY_REPLICA = BrokerId(-2)
-"""Kafka's "debugging consumer". A follower reports its log end offset only to this replica id."""
+"""The replica id of Kafka's "debugging consumer". A follower reports its log end offset only to
+requests with this id."""
 
 
 def metadata(topics: Sequence[str] | None) -> MetadataRequest:
@@ -73,8 +74,8 @@ def quorum() -> DescribeQuorumRequest:
 def quorum_belief() -> QuorumFetchRequest:
     """Ask a controller for the quorum's leader, by a fetch request without an epoch.
 
-    The controller serves no data for this request. Its answer always names the leader and the epoch
-    that the controller knows, even with an error (KIP-595).
+    The controller serves no data for this request. The response always names the leader and the
+    epoch that the controller knows, even with an error (KIP-595).
     """
     partition = QuorumFetchPartition(
         partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1)
@@ -165,7 +166,7 @@ def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
 
 
 def leader_end(place: Place, *, current_leader_epoch: int = NO_EPOCH) -> ListOffsetsRequest:
-    """Ask for a partition's high watermark as a consumer that reports the leader epoch it knows.
+    """Ask for a partition's high watermark, like a consumer that knows a leader epoch.
 
     A leader in a newer epoch answers FENCED_LEADER_EPOCH. A leader in an older epoch answers
     UNKNOWN_LEADER_EPOCH (KIP-320). The value -1 means that no epoch is sent.

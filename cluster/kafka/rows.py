@@ -1,4 +1,4 @@
-"""Converts brokers' answers to rows of the run's tables."""
+"""Converts brokers' responses to rows of the run's tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ NOTED = "noted"
 LEADER_REPEAT_NS = 2 * NS_PER_S
 """The longest time between two rows about an unchanged leader.
 
-A repeated row shows that the high watermark has not changed. This matters for a check of consumers
-that read beyond it.
+A repeated row shows that the high watermark has not changed. The check for consumers that read
+beyond the high watermark needs these rows.
 """
 Row = tuple[object, ...]
 
@@ -33,9 +33,10 @@ class Moment:
     """The times of a broker's answer, and the broker's incarnation.
 
     Attributes:
-        asked_ns, observed_ns: The times before the request and after the answer.
+        asked_ns, observed_ns: The times before the request and after the response.
         incarnation: How many times the broker was started.
-        snapshot: The name of a snapshot, for which every row is written. None: only changed rows.
+        snapshot: The name of the snapshot for which every row is written. None: write only changed
+            rows.
     """
 
     asked_ns: int
@@ -46,7 +47,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """A report about a partition's leader; leader -1 means none, epoch -1 means not reported."""
+    """A report about a partition's leader. Leader -1: no leader; epoch -1: not reported."""
 
     place: Place
     topic_id: str
@@ -103,10 +104,10 @@ def beliefs(answer: MetadataResponse, topic_ids: Mapping[str, str]) -> Iterator[
 def claims(
     answer: ListOffsetsResponse, node: str, topic_ids: Mapping[str, str]
 ) -> Iterator[Leadership]:
-    """Yield the partitions that a broker claims to lead, because it answers as their leader.
+    """Yield the partitions for which a broker answers as the leader.
 
-    Partitions with an error are skipped. Up to Kafka 2.1 the answer has no leader epoch; the value
-    is then -1.
+    Partitions with an error are skipped. Up to Kafka 2.1 the response has no leader epoch; the
+    result then has epoch -1.
     """
     for topic in answer.topics:
         for each in topic.partitions:

@@ -52,7 +52,7 @@ class Sasl:
         """Authenticate to a broker.
 
         Args:
-            ask: Sends a message, and returns the answer. If the broker refuses, it raises an error.
+            ask: Sends a message, and returns the response. Raises an error if the broker refuses.
 
         Raises:
             SaslError: The broker does not prove that it knows the password, or no token is
@@ -107,7 +107,7 @@ def _attributes(message: str) -> dict[str, str]:
 
 
 def _unsecured_token(config: str) -> str:
-    """Return an unsigned token for a setting `principal=NAME ...`, as librdkafka makes it."""
+    """Return an unsigned token, as librdkafka makes it for a setting `principal=NAME ...`."""
     told = dict(each.partition("=")[::2] for each in config.split())
     begun = int(unix_s())
     life_s = int(told.get("lifeSeconds", TOKEN_LIFE_S))

@@ -131,7 +131,7 @@ class SecureConnection(Connection):
         super().close()
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer; a handshake before it has its own time limit."""
+        """Send a request and return the response; a handshake has a separate time limit."""
         if not self.is_open():
             self._greet(type(request).__name__)
         return super().ask(request, answer, timeout_s=timeout_s)

@@ -19,7 +19,7 @@ from cluster.kafka.wire import WireError
 from cluster.protocol import CoordinatorKind, Endpoint
 
 _ANSWER_S = 5.0
-"""The time limit in seconds. The coordinator first asks leaders and the share coordinator."""
+"""The time limit in seconds. The coordinator itself must ask leaders and the share coordinator."""
 
 
 def share_lags(
@@ -37,8 +37,8 @@ def share_lags(
         places: The partitions, as (topic, partition).
 
     Returns:
-        For each partition with a known lag: the number of records below its end that the group has
-        not accepted, rejected or given up.
+        For each partition with a known lag: the number of records that the group must still accept,
+        reject or give up.
     """
     lines = Lines(endpoints, answers)
     try:

@@ -1,8 +1,8 @@
 """Makes JVMs print their thread stacks with SIGQUIT, and finds deadlocks in the output.
 
 HotSpot prints the threads first. Then comes "Found one Java-level deadlock:" with each thread of
-the cycle and the owner of its lock. The heap comes last. All output goes to the process's standard
-output.
+the cycle, and the owner of the lock for which the thread waits. The heap comes last. All output
+goes to the process's standard output.
 """
 
 import re
@@ -38,8 +38,8 @@ def printed_stacks(
         send_signal: Sends a signal to a node's process.
 
     Returns:
-        By node: `deadlock:` and the waiting threads, an empty text without a deadlock, or `NOTHING`
-        if no stacks were printed.
+        For each node: `deadlock:` and the waiting threads; an empty text if there is no deadlock;
+        `NOTHING` if no stacks were printed.
     """
     before = {node: _size(disk(node)) for node in nodes}
     for node in nodes:
@@ -48,7 +48,7 @@ def printed_stacks(
 
 
 def deadlock(printed: str) -> str:
-    """Return the threads that wait for each other in a thread dump's deadlocks.
+    """Return the threads that wait for each other, as the thread dump of a JVM lists them.
 
     The result is an empty string if there is no deadlock.
     """

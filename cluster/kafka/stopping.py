@@ -1,10 +1,10 @@
 """Detects controllers that wait in vain for a lost quorum while a cluster stops for good.
 
 A stopping controller waits up to 5 s for the other voters (`KafkaRaftClient.shutdown`). The last
-controllers wait for voters that have ended already. Logquake then kills such a controller, but only
-if it does nothing else. Two signs are needed: its log shows that the wait began and did not end,
-and its broker has closed all logs. A separate controller never shows the second sign, so Logquake
-waits for its end.
+controllers wait for voters that have ended already. Logquake kills such a controller if the wait is
+all that remains. Two signs must show this: the node's log shows that the wait began and did not
+end, and the node's broker has closed all logs. A separate controller never shows the second sign,
+so Logquake waits for its end.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,8 @@ BEGUN = b"] Beginning graceful shutdown ("
 _OVER = (b"raceful shutdown completed", b"raceful shutdown timed out", b"raceful shutdown failed")
 _ASKED_EACH_S = 0.2
 _GONE_FOR_S = 1.0
-"""How many seconds a quorum must be lost. A voter that can end by itself ends in this time."""
+"""How many seconds a quorum must be lost before a kill. A voter that can end by itself ends in this
+time."""
 _LOG = "logs/server.log"
 _CLOSED = f"{DATA}/{CLEAN_SHUTDOWN}"
 

@@ -20,7 +20,7 @@ from cluster.protocol import ClusterError, unwritable
 
 FORMAT_TIMEOUT_S = 60
 LEAST_HEAP_MB = 128
-"""The initial heap of a JVM in MiB, unless its maximum is smaller."""
+"""The initial heap of a JVM in MiB, unless the maximum heap is smaller."""
 DEFAULT_HEAP_MB = 512
 
 
@@ -53,7 +53,8 @@ def format_storage(
     """Format each node's data folder with Kafka's own StorageTool.
 
     With static voters, the formatted folders of all nodes differ only in two lines of
-    `meta.properties`. The tool therefore runs for the first node only, and the others get copies.
+    `meta.properties`. The tool therefore runs for the first node only, and the other nodes get
+    copies.
 
     Args:
         java: The Java that runs the tool.

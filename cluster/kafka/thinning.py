@@ -1,8 +1,8 @@
 """Decides which repeated observations are written as rows.
 
-Brokers are asked several times a second and mostly repeat their answers. Values that verdicts
-depend on are written at every change: leaders, epochs, ISRs and decreasing numbers. Growing numbers
-are written at most twice a second.
+Brokers are asked several times a second, and mostly repeat what they responded before. Values that
+verdicts depend on are written at every change: leaders, epochs, ISRs and decreasing numbers.
+Growing numbers are written at most twice a second.
 """
 
 from collections.abc import Hashable
@@ -34,12 +34,13 @@ class Thinning:
     def is_due(
         self, key: Hashable, *, at_ns: int, deciding: Hashable, growing: tuple[int, ...] = ()
     ) -> bool:
-        """Return whether to write a row; if so, remember this row as the last one of its key.
+        """Return whether to write a row; if so, remember this row as the key's last row.
 
         Args:
             key: The subject of the row: a partition and a source.
             at_ns: The time of the observation.
-            deciding: Values that decide verdicts. A row is written after every change of them.
+            deciding: Values that decide verdicts. A row is written after every change of these
+                values.
             growing: Numbers that usually grow. If one decreases, the row is written at once.
         """
         last = self._rows.get(key)

@@ -81,7 +81,7 @@ class TransactionByHand:
             sequence: The message's sequence number in the producer's epoch.
 
         Raises:
-            WireError: No answer came.
+            WireError: No response came.
             RefusedError: The broker refuses the message.
         """
         return produce(
@@ -95,10 +95,10 @@ class TransactionByHand:
         )
 
     def end(self, *, committed: bool) -> None:
-        """Ask the coordinator to commit or abort; it answers before the marker is written.
+        """Ask the coordinator to commit or abort; the response comes before the marker is written.
 
         Raises:
-            WireError: No answer came.
+            WireError: No response came.
             RefusedError: The coordinator refuses.
         """
         producer_id, epoch = self._producer
@@ -137,7 +137,7 @@ class _Said:
 class _Answer(Protocol):
     @property
     def error_code(self) -> ErrorCode:
-        """The error code of an answer."""
+        """The error code of a response."""
 
 
 S = TypeVar("S", bound=_Answer)

@@ -14,7 +14,8 @@ NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 """The value for a missing topic id. Topics without an id exist only before 2.8 (KIP-516)."""
 
 _LOG4J1 = frozenset({"log4j:log4j", "org.slf4j:slf4j-log4j12"})
-"""The artifacts of the abandoned log4j 1, which reload4j replaces. Kafka 0.11 depends on them."""
+"""The artifacts of the abandoned log4j 1, which reload4j replaces. Kafka 0.11 depends on these
+artifacts."""
 _RELOAD4J = ("org.slf4j:slf4j-reload4j:1.7.36", "ch.qos.reload4j:reload4j:1.2.19")
 _ZOOKEEPER = "org.apache.zookeeper:zookeeper"
 _ZOOKEEPER_FOR_NEW_JAVA = f"{_ZOOKEEPER}:3.4.12"
@@ -51,8 +52,8 @@ def jars_replaced(numbers: Numbers) -> frozenset[str]:
 def jars_beside(numbers: Numbers, needed: Mapping[str, str]) -> tuple[str, ...]:
     """Return the jars that a server needs but does not list as dependencies.
 
-    Kafka's own archives include a logging library, but its POMs on Maven Central do not. Without
-    the library a server writes no log.
+    The archives on Kafka's web site include a logging library. The POMs on Maven Central list none.
+    Without the library a server writes no log.
 
     Args:
         numbers: The version.
@@ -82,7 +83,7 @@ def java_properties(numbers: Numbers) -> tuple[str, ...]:
 
 
 def logs_by_log4j2(numbers: Numbers) -> bool:
-    """Return whether the server uses log4j 2 (KIP-653), not log4j 1 or its successor reload4j."""
+    """Return whether the server uses log4j 2 (KIP-653); older servers use log4j 1 or reload4j."""
     return numbers >= (4,)
 
 

@@ -1,4 +1,4 @@
-"""The observer's thread for one node, which repeats requests and writes the answers."""
+"""The observer's thread for one node: it repeats requests, and writes the responses."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -28,10 +28,11 @@ class Rounds(Protocol):
     tables: Sequence[str]
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Send each request once; write the answers even if a later request fails.
+        """Send each request once; write the responses even if a later request fails.
 
         Args:
-            snapshot: A snapshot's name, for which every row is written. None: only changed rows.
+            snapshot: The name of the snapshot for which every row is written. None: write only
+                changed rows.
             write: The function that writes rows.
 
         Raises:

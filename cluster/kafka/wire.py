@@ -1,4 +1,4 @@
-"""A connection to one broker, which sends a request and waits for its answer within a time limit.
+"""A connection to one broker: it sends a request, and waits a limited time for the response.
 
 Client libraries hide which broker answered, retry elsewhere and wait long. An observer must do none
 of these. The messages come from the library `kio`, which is generated from Kafka's own definitions
@@ -28,7 +28,7 @@ CLIENT_ID = "logquake"
 _LENGTH = struct.Struct(">i")
 MAX_ANSWER_BYTES = 64 << 20
 ABSURD_SIZE = 0x7FFF_FFFF
-"""An impossible request size; a broker of any version closes the connection on it."""
+"""An impossible request size. After receiving it, a broker of any version closes the connection."""
 
 
 class WireError(ClusterError):
@@ -42,7 +42,7 @@ class Channel(Protocol):
         """Return whether the next request can use the open connection."""
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer; may raise `WireError`."""
+        """Send a request and return the response; may raise `WireError`."""
 
     def knock(self, *, timeout_s: float) -> str:
         """Send an invalid request, and wait until the broker closes the connection.
@@ -83,7 +83,7 @@ class Connection:
         return self._socket is not None
 
     def ask(self, request: RequestPayload, answer: type[A], *, timeout_s: float) -> A:
-        """Send a request and return its answer.
+        """Send a request and return the response.
 
         Args:
             request: A request of any version.
@@ -91,7 +91,7 @@ class Connection:
             timeout_s: The time limit in seconds for connecting, sending and receiving together.
 
         Raises:
-            WireError: No complete answer came in time.
+            WireError: No complete response came in time.
         """
         if timeout_s <= 0:  # Nothing was sent, so the connection stays usable.
             raise WireError(

@@ -21,7 +21,8 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 2.0
 SESSION_TIMEOUT_S = 4.0
-"""ZooKeeper's session timeout for this client, in seconds. Short, to detect a dead server soon."""
+"""ZooKeeper's session timeout for this client, in seconds. This time is short, to detect a dead
+server soon."""
 
 _silent = logging.getLogger(f"{__name__}.kazoo")
 _silent.setLevel(logging.CRITICAL)  # Our own errors report connection problems.
@@ -43,8 +44,8 @@ class Znode:
     """A node of ZooKeeper.
 
     Attributes:
-        data: Its content.
-        czxid: The id of the transaction that created it; different for each created node.
+        data: The node's content.
+        czxid: The id of the transaction that created the node; different for each created node.
     """
 
     data: bytes
@@ -86,7 +87,7 @@ class Znodes:
         """Create a ZooKeeper node, and return False if it already exists.
 
         Raises:
-            ZooKeeperError: No answer came, so that it is unknown whether the node was created.
+            ZooKeeperError: No response came, so it is unknown whether the node was created.
         """
         try:
             self._asked(lambda client: [client.create_async(path, data)])

@@ -1,8 +1,8 @@
 """Runs the ZooKeeper server for Kafka up to 3.9: one standalone server from Kafka's own jars.
 
 ZooKeeper itself is not tested, but faults kill it, pause it and cut its network. No fault simulates
-a power failure of ZooKeeper. ZooKeeper therefore does not sync its files, so that a slow disk does
-not end its short sessions.
+a power failure of ZooKeeper. Logquake therefore turns off the sync of ZooKeeper's files. Otherwise
+a slow disk could end ZooKeeper's short sessions.
 """
 
 import socket
@@ -22,7 +22,7 @@ PORT = 2181
 FOLDER = "zookeeper"
 """The folder of ZooKeeper's files, inside the run's folder."""
 TICK_MS = 500
-"""ZooKeeper's tick in milliseconds; sessions end at a multiple of it."""
+"""ZooKeeper's tick in milliseconds; sessions end at a multiple of the tick."""
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 600_000
 HEAP_MB = 192
 ANSWER_TIMEOUT_S = 1.0

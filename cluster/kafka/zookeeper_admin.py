@@ -147,7 +147,7 @@ class ZooKeeperAdmin:
         )
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Assign other replicas to a partition, or reorder them; return when this is accepted.
+        """Change the replicas of a partition, or their order; wait until this is accepted.
 
         Raises:
             ClusterError: The controller does not accept the request, or sets another assignment.
@@ -266,7 +266,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Send a request to the controller's broker; retry while there is none or it changes."""
+        """Send a request to the controller's broker; retry while no controller exists."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:

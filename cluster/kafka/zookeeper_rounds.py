@@ -1,4 +1,4 @@
-"""The reads that the observer repeats from ZooKeeper: each partition's leader and ISR."""
+"""The observer's repeated reads from ZooKeeper: each partition's leader and ISR."""
 
 from collections.abc import Mapping, Sequence
 

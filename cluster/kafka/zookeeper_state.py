@@ -20,7 +20,9 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTruth:
-    """The stored state of a partition. The controller writes it; the leader updates the ISR.
+    """The stored state of a partition.
+
+    The controller writes this state; the leader updates the ISR.
 
     Attributes:
         leader: The leader's broker id; -1 if there is none.
@@ -85,7 +87,7 @@ class ZooKeeperState:
         }
 
     def partitions(self, places: Iterable[Place]) -> dict[Place, PartitionTruth]:
-        """Return the stored states of partitions, without the partitions that have none yet."""
+        """Return the stored state of each given partition that already has one."""
         asked = list(places)
         nodes = self._znodes.read_all(
             f"{TOPICS}/{topic}/partitions/{partition}/state" for topic, partition in asked

@@ -1,4 +1,4 @@
-"""Protocols and data types for a cluster of brokers: its reported state, and actions on it."""
+"""Protocols and data types for a cluster of brokers: the reported state, and possible actions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class PartitionState:
 class ClusterView:
     """The cluster's own report about its present state.
 
-    Faults use it to choose targets and to wait.
+    Faults use this report to choose targets, and to wait.
 
     Attributes:
         asked: The node that answered.
@@ -49,7 +49,7 @@ class Endpoint:
     Attributes:
         host: The address for the other nodes and the clients.
         broker_port: The port for clients and brokers. For a separate controller, its own port.
-        controller_port: The port for the controllers' quorum; 0 if the node is not in it.
+        controller_port: The port for the controllers' quorum; 0 if the node is not in the quorum.
     """
 
     host: str
@@ -64,9 +64,11 @@ class Ended:
     Attributes:
         node: The node of the process.
         incarnation: The number of the process's start on that node; the first start is 1.
-        code: Its exit code, or minus the signal that ended it; None if its end was not observed.
-        stopped: Whether the process has not ended, but is stopped (SIGSTOP).
-        told: Whether Logquake asked the process to stop (SIGTERM), and it ended with an error code.
+        code: The exit code, or the negated number of the signal that ended the process; None if the
+            end was not observed.
+        stopped: Whether the process still exists, but is stopped (SIGSTOP).
+        told: Whether Logquake asked the process to stop (SIGTERM), and the process ended with an
+            error code.
     """
 
     node: str
@@ -78,14 +80,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSummary:
-    """The known state of a partition, from the last answers of all brokers.
+    """The known state of a partition, from the last responses of all brokers.
 
     Attributes:
         leader: The leader in the highest epoch in any broker's metadata; None if there is none.
         leader_epoch: That epoch.
         isr: The nodes of the ISR in that epoch.
-        high_watermark: The last value that a leader of that epoch reported; None if no leader has
-            reported one.
+        high_watermark: The last high watermark that a leader of that epoch reported; None if not
+            reported.
     """
 
     leader: str | None
@@ -100,7 +102,7 @@ class Summary:
 
     Attributes:
         partitions: A summary of each partition by (topic, partition).
-        answered_ns: The time of each node's last answer. Nodes that never answered are absent.
+        answered_ns: The time of each node's last response. Nodes that never answered are absent.
     """
 
     partitions: Mapping[tuple[str, int], PartitionSummary]
@@ -140,13 +142,13 @@ class HasControllers(Protocol):
     """Clusters with controllers on separate machines, in addition to the brokers' nodes."""
 
     controllers: Sequence[str]
-    """Names of the controllers. Controllers are started, targeted by faults and queried like other
-    nodes. Empty if the nodes themselves keep the metadata."""
+    """The names of the controllers. Controllers are started, targeted by faults and queried like
+    other nodes. Empty if the nodes themselves keep the metadata."""
 
 
 @runtime_checkable
 class HasKeeper(Protocol):
-    """Clusters in which a separate process may keep the metadata, and is treated like a node."""
+    """Clusters whose metadata a separate process may keep; it is treated like a node."""
 
     keeper: str | None
     """The name of that process; None if there is none."""
@@ -236,8 +238,8 @@ class CanKill(Protocol):
 class SharesProcesses(Protocol):
     """Clusters in which one process may run several brokers.
 
-    `process` returns the same process for each of them. Killing, stopping, pausing, resuming or
-    starting one of these brokers does the same to all of them.
+    `process` returns the same process for each of these brokers. Killing, stopping, pausing,
+    resuming or starting one of these brokers does the same to all of them.
     """
 
     def played_with(self, node: str) -> tuple[str, ...]:
@@ -269,7 +271,7 @@ class TellsLastWords(Protocol):
     """Clusters that keep the output of their servers."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server's log that report an error, and the log's last line.
+        """Return the last error lines of a server's log, and the log's last line.
 
         Args:
             node: The server's node.

@@ -59,7 +59,7 @@ class TopicsByHand(Protocol):
         """
 
     def told_by(self, node: str, name: str) -> ToldTopic | None:
-        """Return a topic as a broker knows it; None if it has no such topic or does not answer."""
+        """Return a topic as a broker knows it; None if the topic is unknown or no answer comes."""
 
     def end_at(self, node: str, place: tuple[str, int]) -> int | None:
         """Return the high watermark that a broker reports as leader; None if it reports none."""

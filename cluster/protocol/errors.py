@@ -12,7 +12,7 @@ class UserError(ClusterError):
 
 
 class FullDiskError(UserError):
-    """A full disk. The system under test is not at fault, even if it failed because of the disk."""
+    """A full disk. The system under test is not at fault, even if the disk made it fail."""
 
 
 def unwritable(what: object, error: OSError) -> UserError:

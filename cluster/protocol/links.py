@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import Protocol, Self, runtime_checkable
 
 Link = tuple[str, str]
-"""A link: a directed pair of nodes. It means the packets from the first node to the second."""
+"""A link: a directed pair of nodes. The link stands for the packets from the first node to the
+second."""
 
 
 MOST_FLOWS = 20
@@ -67,8 +68,8 @@ class Measured:
         sent: The number of sent datagrams.
         arrived: How many different datagrams arrived at the receiver.
         copies: How many datagrams arrived a second or later time.
-        overtaken: How many datagrams arrived right after one that was sent later. A late group of
-            datagrams, as from a stalled machine, counts once.
+        overtaken: How many datagrams arrived right after a datagram that was sent later. A late
+            group of datagrams, as from a stalled machine, counts once.
         round_trip_ms: The round trip of each returned datagram, in order of sending.
         lasted_s: Seconds from the first arrival to the last, by the receiver's clock.
         numbers: The numbers of the arrived datagrams, each once, in order of arrival.
@@ -107,7 +108,7 @@ class ShapeEnd:
     Attributes:
         gone: Whether the shaper on this node had already ended.
         killed: Whether the shaper was killed after a timeout, and lost the packets that it held.
-        dropped: Number of packets that were dropped because too many packets waited in a stall.
+        dropped: The number of packets that were dropped because too many packets waited in a stall.
     """
 
     gone: bool = False
@@ -190,12 +191,12 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Socket:
-    """One end of an established connection, as its machine's kernel reports it.
+    """One end of an established connection, as the kernel of this end's machine reports it.
 
     Attributes:
         inode: The number of the socket. A later socket with the same ports has another inode.
-        unacknowledged: Number of bytes that the other end has not acknowledged. In virtual time,
-            the number of messages.
+        unacknowledged: The number of bytes that the other end has not acknowledged. In virtual
+            time, the number of messages.
         again: How often these bytes were sent again since the last acknowledgement.
     """
 
@@ -222,7 +223,7 @@ class HasConnections(Protocol):
     """Hosts that can list the TCP connections over their links, and reset or block some."""
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the TCP connections over links that at least one end has established."""
+        """Return the TCP connections over links; at least one end of each is established."""
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
         """Reset connections with an RST at both ends; return those that still existed.

@@ -72,15 +72,15 @@ class KnowsReplicas(Protocol):
 
     Attributes:
         data: The folder of a node's logs, within the node's folder.
-        checkpoints: Names of the files in this folder that describe the logs, including the marker
-            of a clean stop.
+        checkpoints: The names of the files in this folder that describe the logs, including the
+            marker of a clean stop.
     """
 
     data: str
     checkpoints: tuple[str, ...]
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[tuple[str, int], PurePosixPath]]:
-        """Yield the partitions that have a log on a disk, sorted, without the metadata log."""
+        """Yield the partitions that have a log on a disk, sorted, except the metadata partition."""
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
         """Return the files in all partition folders on a disk, except the metadata log's files."""
@@ -93,7 +93,7 @@ class KnowsReplicas(Protocol):
 
 
 class KnowsFlushes(Protocol):
-    """Reads which parts of a node's logs were flushed to disk."""
+    """Finds out which parts of a node's logs were flushed to disk."""
 
     def recovery_points(self, disk: Disk) -> Mapping[tuple[str, int], int]:
         """Return, for each log, the offset up to which the log was flushed.
@@ -110,7 +110,7 @@ class KnowsFlushes(Protocol):
 
 
 class KnowsVotes(Protocol):
-    """Reads the votes that a controller granted.
+    """Finds the votes that a controller granted.
 
     Attributes:
         votes_log: The file in a node's folder that has a line for each vote.
@@ -123,7 +123,7 @@ class KnowsVotes(Protocol):
 
 
 class Logs(KnowsReplicas, KnowsFlushes, KnowsVotes, Protocol):
-    """Reads the logs, flush points and votes in the files of a system's nodes."""
+    """Finds the logs, flush points and votes in the files of a system's nodes."""
 
 
 @runtime_checkable
@@ -131,7 +131,7 @@ class HasLogs(Protocol):
     """Clusters whose node files have Kafka's format and can be read.
 
     Attributes:
-        logs: Reads the files.
+        logs: The reader of these files.
     """
 
     logs: Logs

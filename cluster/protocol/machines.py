@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process's identity, which differs from that of a later process with the same pid.
+    """A process's identity, which differs from the identity of a later process with the same pid.
 
     Attributes:
         pid: The pid on the process's machine. The process leads its own process group.
@@ -51,7 +51,7 @@ class Hosts(Protocol):
         """Return the address at which the other nodes and the clients reach a node."""
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process on a node; it ends with the hosts or with the harness."""
+        """Start a process on a node; it ends when the hosts or the harness end."""
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
         """Send a signal to the process group of a process; return False if it has already ended."""
@@ -60,7 +60,7 @@ class Hosts(Protocol):
         """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return the exit code of a node's process, or minus the signal that ended it.
+        """Return a process's exit code, or the negated number of the signal that ended it.
 
         Return None if the process has not ended, or if its end was not observed.
         """
@@ -82,7 +82,7 @@ class Disk(Protocol):
         """Return the size of a file in bytes."""
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
+        """Return `size` bytes of a file from offset `at`; if `size` is -1, all bytes to the end."""
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
@@ -171,12 +171,13 @@ OF_SYSTEMS = frozenset({
     Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
     Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
 })  # fmt: skip
-"""Abilities that depend on the system alone, not on the hosts. A system may lack others, too."""
+"""Abilities that depend on the system alone, not on the hosts. A system may also lack other
+abilities."""
 
 
 @runtime_checkable
 class CanAudit(Protocol):
-    """Hosts that can list a run's traces on them."""
+    """Hosts that can list the traces of a run."""
 
     def traces(self) -> Mapping[str, str]:
         """Return the traces that exist now: `{"n1: nft table logquake": "2 chains"}`.
@@ -219,9 +220,9 @@ class CanSlowDisk(Protocol):
     """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Delay each flush on a node's disk by at most `flush_s` seconds and at least half of that.
+        """Delay each flush on a node's disk by between half of `flush_s` and `flush_s` seconds.
 
-        On real disks, each read and write takes as long, too.
+        On real disks, each read and each write is delayed as well.
         """
 
     def quicken_disk(self, node: str) -> None:
@@ -289,8 +290,8 @@ class CanFaultDisk(Protocol):
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         """Return, for each segment, how many bytes were on disk when the loss of flushes began.
 
-        Bytes that were truncated and written again since then do not count. Segments are named by
-        their present names.
+        Bytes that were truncated and written again since then do not count. The result has the
+        present names of the segments.
         """
 
     def try_requests(self, node: str) -> DiskAnswers:
@@ -347,4 +348,4 @@ class CanShiftClock(Protocol):
         """Set a node's clock back to the correct time. Idempotent."""
 
     def clock_offset_s(self, node: str) -> float:
-        """Return the seconds by which a node's clock is ahead of true time now."""
+        """Return by how many seconds a node's clock is ahead of the true time now."""

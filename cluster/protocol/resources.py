@@ -12,7 +12,7 @@ class Handles:
 
     Attributes:
         numbers: The open descriptors.
-        soft, hard: The limits. The process can open no descriptor with the number `soft` or higher.
+        soft, hard: The limits. The process can only open descriptors with numbers below `soft`.
     """
 
     numbers: frozenset[int]

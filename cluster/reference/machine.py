@@ -1,8 +1,8 @@
 """The state machines of the reference cluster: events come in, effects go out.
 
 A machine never reads a clock or a random number, and never opens a socket or a file. A driver does
-these things: `process` has real sockets and files, `simulator` has virtual ones from one seed.
-Drivers guarantee:
+these things: `process` has real sockets and files, `simulator` has virtual sockets and files, from
+one seed. Drivers guarantee:
 
 - The effects of one event are executed in order. Effects after a `Flush` wait until the flush is
   done. If a disk effect fails, the remaining effects are dropped and `DiskFailed` follows.
@@ -12,7 +12,7 @@ Drivers guarantee:
 - A machine that starts knows only the content of its files (the `Recovered` states).
 
 Events and effects are structs, not dataclasses, because a frozen struct is created in a third of
-the time. This matters because most of them exist only for microseconds.
+the time. This matters because most events and effects exist only for microseconds.
 """
 
 from collections.abc import Sequence
@@ -131,7 +131,7 @@ class Flush(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Truncate(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove all batches of a log from an offset on; the offset is the first of a batch."""
+    """Remove all batches of a log from an offset on. A batch begins at this offset."""
 
     folder: str
     offset: int

@@ -29,8 +29,8 @@ _LEAST = {
     "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
     "replica_high_watermark_checkpoint_interval_ms": 1,
 }  # fmt: skip
-"""Minimum values. They are Kafka's, or else the lowest values with which a node can still work. All
-other numbers must be at least 0."""
+"""Minimum values: Kafka's minimum if Kafka has one, otherwise the lowest value with which a node
+can still work. The minimum of all other numbers is 0."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _TOPIC_KEY = re.compile(r"[a-z][a-z0-9.-]{0,79}")
 """Pattern of topic settings. Kafka refuses unknown keys; here every key of this form is kept."""

@@ -1,8 +1,9 @@
 """A user's Kafka: an unpacked distribution, a build tree, or jars in front of a release's jars.
 
-The jars show the kind of a folder. A distribution has all jars in `libs/`. In a build tree, Gradle
-puts each module's jars into `MODULE/build/libs/`. All jars that the server needs, with those of
-other modules, are in `core/build/dependant-libs-SCALA/`. `bin/kafka-run-class.sh` runs these.
+The jars in a folder show which kind of Kafka it is. A distribution has all jars in `libs/`. In a
+build tree, Gradle puts each module's jars into `MODULE/build/libs/`. All jars that the server
+needs, including the jars of other modules, are in `core/build/dependant-libs-SCALA/`.
+`bin/kafka-run-class.sh` runs these.
 
 A module's own jar comes before the copy in that folder, because `./gradlew :storage:jar` rebuilds
 the module's own jar, not the copy. Jars of unneeded modules are left out, such as the benchmarks'
@@ -38,7 +39,7 @@ _NOT_TO_RUN = (
     "-test-fixtures",
 )  # fmt: skip
 _OF_KAFKA = re.compile(r"(?:kafka|connect|trogdor)[-_]")
-"""Prefix of the jars that Kafka's own modules build."""
+"""The prefix of the jars that Kafka's own modules build."""
 _MODULES = ("*/build/libs/*.jar", "*/*/build/libs/*.jar")
 _BUILD = "./gradlew jar"
 _CLEAN = "./gradlew clean jar"
@@ -118,7 +119,7 @@ def as_release(system: str) -> str:
 
 
 def jars_named(jars: Iterable[str]) -> tuple[Path, ...]:
-    """Return jars, or folders of classes, that come before those of a release on the class path.
+    """Return jars, or folders of classes, that come before a release's own jars on the class path.
 
     Raises:
         UserError: A path does not exist, is not a jar, or contains no class.

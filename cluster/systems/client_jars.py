@@ -12,7 +12,10 @@ from cluster.protocol import UserError
 from cluster.systems.system import Say
 
 _NEEDED = ("kafka-clients-", "lz4-java-", "snappy-java-", "zstd-jni-", "slf4j-api-")
-"""Prefixes of the jars that a client needs. Without a backend for slf4j, a client logs nothing."""
+"""The prefixes of the jars that a client needs.
+
+Without a backend for slf4j, a client logs nothing.
+"""
 _ECJ = "org/eclipse/jdt/ecj/3.36.0/ecj-3.36.0.jar"
 _ECJ_SHA256 = "a9a969911a55ffd7ad04d3ca4caf4f363b7b80a27701289dba3cc713084080c0"
 
@@ -27,7 +30,7 @@ def client_jars(version: str, say: Say) -> tuple[Path, ...]:
         say: Gets short messages about the progress.
 
     Raises:
-        UserError: There is no such version, no network, or no room.
+        UserError: The version does not exist, or the network or disk space is missing.
     """
     try:
         jars = fetch_kafka(version, progress=say).classpath

@@ -1,4 +1,4 @@
-"""Any broker that a command line starts; a file describes how, and what the broker guarantees."""
+"""Any broker that a command line starts; a file has the command and the broker's guarantees."""
 
 import hashlib
 import os
@@ -75,7 +75,10 @@ class CommandPrograms:
             self._prepare(seat)
 
     def argv(self, seat: Seat, java: Callable[[], Path | None]) -> list[str]:
-        """Return the command line that starts a broker, which may be written in any language."""
+        """Return the command line that starts a broker.
+
+        The broker may be written in any language.
+        """
         del java
         return self._filled(self.file.argv, seat)
 
@@ -188,7 +191,7 @@ class CommandSystem:
                 )
 
     def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
-        """Return the plan with the file's number of brokers, their ids, and an absolute path.
+        """Return the plan with the file's absolute path, and the file's number and ids of brokers.
 
         Raises:
             UserError: The user asked for another number of brokers.

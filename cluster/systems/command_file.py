@@ -30,12 +30,12 @@ NAMES: Mapping[str, str] = {
     "peers": "all other brokers, as ID@HOST:PORT",
     "inner_peers": "all other brokers with their second ports, as ID@HOST:PORT",
 }
-"""Names that templates may contain, each with its meaning."""
+"""The names that templates may contain, each with its meaning."""
 _HERE = "here"
 
 
 class Lack(StrEnum):
-    """Parts of Kafka's protocol that some brokers lack."""
+    """The parts of Kafka's protocol that some brokers lack."""
 
     GROUPS = "groups"
     TRANSACTIONS = "transactions"
@@ -53,19 +53,19 @@ class CommandFile(BaseModel):
         prepare: A command that runs once for each node before its broker starts. It runs in the
             node's folder on this machine.
         environment: Additional environment variables of the brokers.
-        files: Files to write for each node before its broker starts. Each text has its path in the
-            node's folder as key.
-        software: Files to copy to machines that do not see this machine's files, named as in
-            `argv`.
+        files: The files to write for each node before its broker starts. The key of each text is
+            the path of the file in the node's folder.
+        software: The files to copy to machines that cannot read this machine's files. The paths are
+            written as in `argv`.
         install: The command that installs the program if it is missing.
         first_id: The first broker's id; the other ids follow it.
         brokers: The number of brokers; None: as in the plan.
         one_process: Whether one process runs all brokers.
         survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If not, no
             broker is killed or stopped, because that would prove nothing.
-        sees: The supported observations, besides those of clients.
+        sees: The supported observations, in addition to what the clients observe.
         cannot: For each missing ability, the reason why faults that need it are impossible.
-        lacks: Parts of the protocol that the brokers lack.
+        lacks: The parts of the protocol that the brokers lack.
         notes: Further sentences for each verdict.
     """
 

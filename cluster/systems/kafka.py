@@ -37,7 +37,7 @@ class KafkaSystem:
     def refuse(self, *, keep: bool) -> None:
         """Raise if the plan needs ZooKeeper on ssh hosts, or should keep a cluster on ssh hosts.
 
-        Neither is supported.
+        Both cases are unsupported.
         """
         if not self.plan.hosts.startswith("ssh:"):
             return
@@ -91,7 +91,7 @@ class KafkaSystem:
             keep_classes(self._java, self._distribution, progress=say)
 
     def declared(self) -> Declared:
-        """Return that Logquake can make all observations of Kafka."""
+        """Declare that Logquake can make all observations of Kafka."""
         return Declared(what=self.plan.system)
 
     def told(self) -> Told:

@@ -14,7 +14,7 @@ from cluster.systems.system import Say
 from results.record.plan import NEWEST
 
 _BINDINGS = ("log4j-slf4j", "slf4j-reload4j", "slf4j-log4j12", "logback-classic", "slf4j-simple")
-"""Prefixes of jars that are backends of slf4j."""
+"""The prefixes of jars that are backends of slf4j."""
 _PARTS = ("log4j-", "slf4j-", "reload4j-")
 _LAST_WITH_RELOAD4J = "3.9.1"
 _FIRST_WITH_LOG4J2 = 4
@@ -28,7 +28,7 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
         say: Gets short messages about the progress.
 
     Raises:
-        UserError: Neither the build nor the cache has a logging library, and none can be
+        UserError: A logging library is missing in the build and in the cache, and cannot be
             downloaded.
     """
     if any(jar.name.startswith(_BINDINGS) for jar in build.classpath):

@@ -55,7 +55,7 @@ class ReferenceSystem:
         """Do nothing: the nodes run in this Python."""
 
     def declared(self) -> Declared:
-        """Return that Logquake can make all observations of the reference cluster."""
+        """Declare that Logquake can make all observations of the reference cluster."""
         return Declared(what=self.plan.system)
 
     def told(self) -> Told:
@@ -63,7 +63,7 @@ class ReferenceSystem:
         return Told()
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Return whether nodes cut their own links, i.e. whether these are process hosts."""
+        """Return whether nodes cut their own links; only nodes on process hosts do."""
         return hosts == HostKind.PROCESS
 
     def hosts(self, paths: RunPaths) -> Hosts | None:

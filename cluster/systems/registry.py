@@ -1,4 +1,4 @@
-"""The systems under test: one function each, which imports its system only when a plan names it.
+"""The systems under test; a system's module is imported only when a plan names the system.
 
 So a run does not wait for the modules of other systems.
 """
@@ -45,7 +45,10 @@ SYSTEMS: Mapping[SystemKind, Callable[[Plan], System]] = {
     SystemKind.COMMAND: _command,
 }
 LOGS: Logs = KafkaLogs()
-"""Reads files if a run's system is unknown. So far all systems write the same format."""
+"""The file reader for runs whose system is unknown.
+
+So far all systems write the same format.
+"""
 
 
 def system_of(plan: Plan) -> System:

@@ -55,7 +55,7 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
     """The brokers of one run, with their controllers or ZooKeeper; see `cluster.kafka.cluster`."""
 
     controllers: Sequence[str]
-    """Names of controllers on nodes of their own."""
+    """The names of controllers that have nodes of their own."""
     endpoints: Mapping[str, Endpoint]
     """The addresses of brokers and separate controllers."""
 
@@ -177,7 +177,7 @@ class System(Protocol):
         """Return the system's entries for `environment.json`; call `prepare` before."""
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Return whether the system's nodes cut links themselves, because these hosts cannot."""
+        """Return whether nodes must cut links themselves, because these hosts cannot cut links."""
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
         """Return the system's own machines; None to use the plan's kind of hosts."""

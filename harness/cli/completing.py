@@ -33,7 +33,7 @@ SPEC = Path(__file__).with_name("commands.json")
 COMPLETE = "_LOGQUAKE_COMPLETE"
 """The environment variable with which a shell asks for completions."""
 _MOST_RUNS = 200
-"""The most runs that are offered, the newest first. A terminal shows fewer."""
+"""The largest number of offered runs; the newest runs come first. A terminal shows fewer."""
 _SPLITS_WORDS = ":="
 """Bash splits words at these characters (COMP_WORDBREAKS), and replaces only the last piece."""
 
@@ -107,7 +107,10 @@ def script(shell: str) -> str:
 
 
 def _mirrored(command: Mapping[str, Any], name: str) -> click.Command:
-    """Return a click command with the stored options. It completes words, and is never run."""
+    """Return a click command with the stored options.
+
+    The command only completes words; it is never run.
+    """
     params = [_param(each) for each in command["params"]]
     said = {"params": params, "short_help": command["help"], "add_help_option": False}
     if "commands" not in command:

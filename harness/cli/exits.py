@@ -8,16 +8,16 @@ import click
 from harness.exit_codes import BAD_ARGUMENTS, INTERNAL_ERROR, INVALID, UNKNOWN, VALID
 
 Exit = tuple[int | str, str]
-"""An exit code, or words in place of one, with its meaning."""
+"""An exit code (or words instead of a code), and the meaning."""
 DONE: Exit = (VALID, "The command did what you asked for.")
 INTERRUPTED: Exit = (UNKNOWN, "Ctrl-C ended the command.")
 OF_A_VERDICT: tuple[Exit, ...] = (
-    (VALID, "The verdict is `valid`. With several runs, all verdicts are."),
-    (INVALID, "The verdict is `invalid`. With several runs, the worst verdict is."),
-    (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was one."),
+    (VALID, "The verdict is `valid`. With several runs, all verdicts are `valid`."),
+    (INVALID, "The verdict is `invalid`. With several runs, the worst verdict is `invalid`."),
+    (UNKNOWN, "The verdict is `unknown`, or Ctrl-C came before there was a verdict."),
 )
 _OF_ALL: tuple[Exit, ...] = (
-    (BAD_ARGUMENTS, "You can fix the error. One sentence names it."),
+    (BAD_ARGUMENTS, "You can fix the error. One sentence names the error."),
     (INTERNAL_ERROR, "A bug of Logquake."),
 )
 _DECLARED = "logquake_exits"
@@ -25,7 +25,7 @@ _Command = Callable[..., Any]
 
 
 def exits(*codes: Exit) -> Callable[[_Command], _Command]:
-    """Declare the exit codes of a command, besides those that all commands have."""
+    """Declare the exit codes of a command, in addition to the codes of all commands."""
 
     def declare(function: _Command) -> _Command:
         setattr(function, _DECLARED, codes)
@@ -38,7 +38,7 @@ def exit_codes(command: click.Command) -> tuple[Exit, ...]:
     """Return the exit codes of a command, each with its meaning.
 
     Raises:
-        AttributeError: The command does not declare them.
+        AttributeError: The command does not declare its exit codes.
     """
     own: tuple[Exit, ...] = getattr(command.callback, _DECLARED)
     return (*own, *_OF_ALL)

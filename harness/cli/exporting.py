@@ -65,8 +65,8 @@ _ENDINGS: Mapping[Form, str] = {
     type=click.Path(path_type=Path),
     default=None,
     help=(
-        "The output file (csv: folder), instead of one in the current folder. If its name ends"
-        " with .gz, the file is compressed."
+        "The output file, or the folder for csv; the default is in the current folder. If the name"
+        " ends with .gz, the file is compressed."
     ),
 )
 @click.option(

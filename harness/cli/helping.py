@@ -14,9 +14,9 @@ from harness.cli.exits import DONE, INTERRUPTED, exits
 @click.argument("topic", metavar="[TOPIC]", nargs=-1)
 @exits(DONE, INTERRUPTED)
 def help_(*, topic: tuple[str, ...]) -> int:
-    """Explain a topic; without one, list the topics.
+    """Explain a topic; without a topic, list all topics.
 
-    TOPIC is a subject such as `verdicts`, or a name: of a command, fault, anomaly, key, workload,
+    TOPIC is a subject such as `verdicts`, or the name of a command, fault, anomaly, key, workload,
     scenario, kind of hosts, judge, verdict, exit code or term.
     """
     from harness.cli.topics import explained, listed  # noqa: PLC0415 - completion does without

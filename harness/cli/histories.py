@@ -25,7 +25,7 @@ class Asked:
     Attributes:
         files: The history files to read, in order.
         mode: The judge and its options.
-        engine, spark_master: As the user set them; the default is the local engine.
+        engine, spark_master: The values that the user set; the default is the local engine.
         as_json: Whether to print a line of JSON for each history.
         page: The path of the HTML page to write; None: write no page.
     """
@@ -91,8 +91,8 @@ def only_of_histories(given: Mapping[str, object], names: Sequence[str]) -> None
         names: The runs that the user named.
 
     Raises:
-        click.UsageError: Options for histories without a history, runs together with histories, or
-            neither a run nor a history.
+        click.UsageError: The user gave options for histories without a history, named runs together
+            with histories, or named no input.
     """
     options = [name for name, value in given.items() if value is not None]
     if given["--history"] is None:

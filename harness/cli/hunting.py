@@ -35,12 +35,12 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     help=("Resume an unfinished part; never start a new one."),
 )
 @click.option("--new", "mode", flag_value=Resumption.NEW.value, help="Start a new part.")
-@click.option("--name", default=None, help="A name for this hunt, instead of the file's.")
+@click.option("--name", default=None, help="A name for this hunt, instead of the name in the file.")
 @click.option(
     "--system",
     "systems",
     multiple=True,
-    help="The system to hunt on, instead of the file's. You can repeat this option.",
+    help="The system to hunt on, instead of the systems in the file. You can repeat this option.",
 )
 @click.option(
     "--control", default=None, help="The system on which each failure is rerun, as a control."
@@ -49,23 +49,23 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--workload",
     "workloads",
     multiple=True,
-    help="A workload, instead of the file's. You can repeat this option.",
+    help="A workload, instead of the workloads in the file. You can repeat this option.",
 )
 @click.option(
     "--nemesis",
     default=None,
-    help=("Families of faults, separated by commas, instead of the file's."),
+    help=("Families of faults, separated by commas, instead of the families in the file."),
 )
 @click.option(
     "--client",
     "clients",
     multiple=True,
-    help="A kind of clients, instead of the file's. You can repeat this option.",
+    help="A kind of clients, instead of the kinds in the file. You can repeat this option.",
 )
 @click.option(
     "--budget",
     default=None,
-    help="The time for this hunt, instead of the file's: 30m, 8h, 1h30m.",
+    help="The time for this hunt (30m, 8h, 1h30m), instead of the time in the file.",
 )
 @click.option(
     "--before",
@@ -103,9 +103,9 @@ def hunt(
     """Play random runs that look for new behavior.
 
     After Ctrl-C no more runs start, and the command waits for the runs in progress. The same
-    command resumes the hunt. A part is one night of a hunt. STORE/.suites/NAME/NIGHT holds its
-    journal.jsonl, hunt.md, hunt.html, and failures/ with a plan and a bundle for each failure. The
-    exit code is that of the worst verdict.
+    command resumes the hunt. A part is one night of a hunt. STORE/.suites/NAME/NIGHT holds the
+    part's journal.jsonl, hunt.md, hunt.html, and failures/ with a plan and a bundle for each
+    failure. The exit code is the code of the worst verdict.
     """
     found = suite_named(hunt_file)
     if found.hunt is None:

@@ -162,7 +162,7 @@ def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: C
 
 
 def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPaths]:
-    """Return the runs on this machine that the user named, each once.
+    """Return all runs on this machine that the user named, without duplicates.
 
     Args:
         names: The names on the command line.

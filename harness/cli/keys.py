@@ -1,4 +1,4 @@
-"""Keys of plans and suites, from their models: for `logquake help` and for the reference."""
+"""Describe the keys of plans and suites, for `logquake help` and for the reference."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ from harness.cli.completing import stored
 from results.record.plan import Plan
 
 MADE_BY_LOGQUAKE = frozenset({"schema_version", "version", "prefix", "drawn", "swarmed"})
-"""Keys of stored plans, which Logquake writes."""
+"""The keys of stored plans that only Logquake writes."""
 _TYPES = {
     str: "text", int: "integer", float: "number", bool: "`true` or `false`", type(None): "",
 }  # fmt: skip
@@ -37,7 +37,7 @@ def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
 
 
 def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the keys of a table that you may write and that are not tables of their own."""
+    """Return the keys that a user may write in a table, except the keys of nested tables."""
     return {
         key: info
         for key, info in model.model_fields.items()
@@ -46,7 +46,10 @@ def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return what each key of a model does: its docstring, or its option's help if longer."""
+    """Return what each key of a model does.
+
+    The text is the docstring of the key, or the help of the key's option if the help is longer.
+    """
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base.model_fields:
@@ -78,7 +81,7 @@ def takes(info: FieldInfo) -> str:
 def default(info: FieldInfo) -> str | None:
     """Return the default of a key as TOML; None if the file must have the key.
 
-    The result is empty if the key may be left out, but has no value then.
+    The result is an empty string if the key is optional and has no default.
     """
     value = info.get_default(call_default_factory=True, validated_data={})
     if value is PydanticUndefined:

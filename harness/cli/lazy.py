@@ -1,7 +1,6 @@
 """A group of commands that imports a command's module only when the command is used.
 
-For example, `show` needs neither the plots nor the checkers, and should not wait a second for their
-import.
+For example, importing the plots and the checkers takes a second, and `show` works without them.
 """
 
 from collections.abc import Mapping
@@ -58,8 +57,8 @@ class LazyGroup(click.Group):
         """Find the command that the user named.
 
         Raises:
-            click.UsageError: There is no such command, or it does not support the `--quiet` that
-                precedes it.
+            click.UsageError: There is no such command, or the user typed `--quiet` before a command
+            that does not support this option.
         """
         found = _, leaf, rest = super().resolve_command(ctx, args)
         words = iter(rest)

@@ -25,14 +25,14 @@ from results.trust import refuse_unless_own
     ("any", "With COMMAND: its exit code."),
 )
 def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, store: Path) -> int:
-    """Run a command on a node of a kept run, or end its cluster.
+    """Run a command on a node of a kept run, or end the run's cluster.
 
     logquake node latest n1 -- cat data/peter-test01-0/leader-epoch-checkpoint
 
     The command runs in the node's network and in the node's folder. Its environment has NODE,
     BOOTSTRAP (host:port,...), BROKER (this node's host:port), ZOOKEEPER, KAFKA_JAVA and
-    KAFKA_CLASSPATH. The exit code is the command's. Without NODE, the addresses of all nodes are
-    printed.
+    KAFKA_CLASSPATH. The exit code is that of the command. Without NODE, the addresses of all nodes
+    are printed.
     """
     paths = Store(store).find(run)
     refuse_unless_own(paths)

@@ -19,7 +19,7 @@ STORE = click.option(
 
 
 def _use_java(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
-    """Set the Java for the brokers of this command, and of all processes that it starts."""
+    """Set the Java that runs brokers, for this command and for all its child processes."""
     if path:  # Absolute, because processes of a run have other working folders.
         os.environ[JAVA_VARIABLE] = str(Path(path).expanduser().absolute())
 
@@ -52,7 +52,7 @@ SETTING = "KEY=VALUE"
 
 
 def settings(flag: str, pairs: Sequence[str]) -> dict[str, str]:
-    """Parse the values of a repeatable option, `KEY=VALUE` each, into a dict.
+    """Parse a repeatable option into a dict; each value of the option is `KEY=VALUE`.
 
     Raises:
         click.UsageError: A value has another form.

@@ -29,10 +29,9 @@ def console_of(*, quiet: bool = False, stderr: bool = False, soft_wrap: bool = T
 
     Args:
         quiet: Whether the console prints nothing.
-        stderr: Whether the console prints to standard error, because standard output has a result
+        stderr: Whether the console prints to standard error. Standard output then has only a result
             for machines.
-        soft_wrap: Whether the terminal breaks long lines instead of rich, so that a path stays
-            whole.
+        soft_wrap: Whether the terminal, and not rich, breaks long lines. A path then stays whole.
     """
     from rich.console import Console  # noqa: PLC0415 - completion does without
 

@@ -66,12 +66,12 @@ class _Asked:
     Attributes:
         plan: The plan to play.
         wanted: The result with which each rerun is compared.
-        repeats: The id of the run that is rerun; an empty string if that run is not in this store,
+        repeats: The id of the run that is rerun. It is empty if this store does not have that run,
             or if the rerun has another system or other clients.
-        system: The system that the user named; empty: the plan's own.
+        system: The system that the user named. An empty string means the plan's own system.
         notes: The differences from the stored run, in sentences.
-        as_before: The stored run's result in words, for a page of many systems; empty: no stored
-            run.
+        as_before: The result of the stored run in words, for a page of many systems. An empty
+            string means that there is no stored run.
     """
 
     plan: Plan
@@ -84,7 +84,7 @@ class _Asked:
 
 @dataclass(slots=True, kw_only=True)
 class _Display:
-    """The tables of reruns, one for each system. Without a terminal, one line for each rerun."""
+    """Shows a table of reruns for each system; without a terminal, prints a line for each rerun."""
 
     console: Console
     tallies: list[Tally]
@@ -102,7 +102,7 @@ class _Display:
         return Group(*tables, *said)
 
     def answer(self, sentence: str) -> None:
-        """Answer a signal in its handler; the live table shows the answer within half a second."""
+        """Show a sentence in response to a signal; a live table shows it within half a second."""
         self.answered = sentence
         if self.console.quiet or not redraws(self.console):
             at_once(console_of(stderr=True) if self.console.quiet else self.console)(sentence)
@@ -148,7 +148,7 @@ class _Player:
 
         Args:
             asked: The plan to rerun, on one system.
-            seed: The seed; None: the plan's own.
+            seed: The seed; None means the plan's own seed.
         """
         plan = asked.plan
         if seed is not None:
@@ -378,7 +378,8 @@ def _asked_for(
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
-        PlanError: The choices of a scenario do not fit, or a run's plan reaches beyond its run.
+        PlanError: The choices do not fit the scenario, or the plan of a run has keys that reach
+            beyond that run.
     """
     if name in {each.name for each in SCENARIOS}:
         return _scenario_asked_for(name, given, said, system=system, bisect=bisect)

@@ -44,7 +44,7 @@ _CHOICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """The command line's options for every scenario that the command plays."""
+    """The options of the command line. They apply to every scenario that the command plays."""
 
     console: Console
     store: Path
@@ -217,7 +217,7 @@ def run(  # noqa: PLR0913 - the options of a command
     as_json: bool,
     **choices: str | None,
 ) -> int:
-    """Play and judge one scenario, or with --all each of them.
+    """Play and judge one scenario, or every scenario with --all.
 
     The exit code is the verdict's: 0 valid, 1 invalid, 2 unknown. With --all it is 0 if every
     scenario ended as expected, otherwise 2.

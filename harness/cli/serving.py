@@ -1,4 +1,4 @@
-"""`logquake serve`, `docs` and `reindex`: show a store's pages, the manual, rebuild the index."""
+"""`logquake serve`, `docs` and `reindex`: show a store's pages or the manual; rebuild the index."""
 
 import contextlib
 import os
@@ -103,7 +103,7 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
 
 
 def _show(url: str) -> None:
-    """Open a graphical browser, or the user's own, without waiting for it."""
+    """Open a page in a graphical browser or in the user's own browser, and return at once."""
     if any(os.environ.get(name) for name in _BROWSERS):
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 

@@ -29,7 +29,7 @@ _VALUES = {
     "--hosts": "hosts",
     "--client-kind": "clients",
 }
-"""For each option, the name of the list under `values` that has the option's possible values."""
+"""The list under `values` that has the possible values of each option."""
 _METAVARS = {
     "RUN": "runs",
     "SCENARIO": "scenarios",
@@ -37,7 +37,7 @@ _METAVARS = {
     "PLAN.toml": "plans",
     "SUITE.toml": "suites",
 }
-"""For each metavariable of an argument, the list of `values` that has its possible values."""
+"""The list under `values` that has the possible values of each argument's metavariable."""
 
 
 def spec() -> dict[str, Any]:
@@ -109,9 +109,9 @@ def _values() -> dict[str, dict[str, str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write `commands.json`; with `--check`, only report if the file is outdated."""
+    """Write `commands.json`; with `--check`, only report whether the file is outdated."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if it is old")
+    parser.add_argument("--check", action="store_true", help="only exit with 1 if the file is old")
     check = parser.parse_args(argv).check
     text = json.dumps(spec(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if SPEC.exists() and SPEC.read_text(encoding="utf-8") == text:

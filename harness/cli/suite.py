@@ -111,9 +111,9 @@ def lead_night(
         command: The command that the user typed, for the message on how to resume.
         suite_file: The suite's file.
         store: The folder of runs.
-        mode: A value of `Resumption`; None: auto.
+        mode: A value of `Resumption`; None means `auto`.
         before: The journals of a hunt's parts in other stores.
-        changed: The suite as changed by options; None: the file's suite.
+        changed: The suite after the changes by options; None means the suite in the file.
     """
     console, how = _progress_of(), Resumption(mode or Resumption.AUTO)
     with opened(suite_file, store, mode=how, before=before, changed=changed) as lead:

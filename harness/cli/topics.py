@@ -1,7 +1,8 @@
 """The texts that `logquake help TOPIC` prints, from the same sources as the pages of `docs/`.
 
-The texts on checks and faults come from their modules, those on plan keys from
-`results.record.plan`. Terms come from the glossary, and commands from their `--help`.
+The texts on checks and faults come from the modules of these checks and faults. The texts on plan
+keys come from `results.record.plan`, the terms from the glossary, and the texts on commands from
+`--help`.
 """
 
 import inspect
@@ -48,12 +49,13 @@ _HOSTS = {
     ),
     "ssh": "Brokers run on your machines, which ssh:HOSTS.toml names.",
     "process": "All brokers share this machine's loopback, so the network cannot be cut.",
-    "simulated": "The reference cluster runs in virtual time: no Java, and a seed repeats the run.",
+    "simulated": "The reference cluster runs in virtual time. It needs no Java, and a seed repeats"
+    " the run.",
 }
 _JUDGES = {
     "contract": (
-        "The default. It allows violations of promises that the configuration does not"
-        " make, and lists them."
+        "The default. It allows the anomalies that the configuration does not promise to"
+        " prevent, and lists them."
     ),
     "strict": "It allows only what no system promises to prevent, regardless of the configuration.",
     "jepsen": "It allows what Jepsen's Kafka checker allows.",
@@ -81,7 +83,10 @@ class Topic:
 
 
 def all_topics() -> dict[str, list[Topic]]:
-    """Return all topics by name. A name may have several: `pause` is a fault and a family."""
+    """Return all topics by name.
+
+    A name may mean several topics: `pause` is a fault and a family.
+    """
     found: dict[str, list[Topic]] = {}
     for each in (*subjects(), *_named(), *_commands()):
         found.setdefault(each.name, []).append(each)
@@ -255,7 +260,7 @@ def _rows(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
-    """Return a paragraph that fits the terminal, with a prefix for the first and other lines."""
+    """Wrap a paragraph for the terminal; `first` is the first line's prefix, `then` the others'."""
     return fill(
         text,
         width=_width(),

@@ -13,8 +13,8 @@ from harness.documentation.prose import labelled, parsed
 _TOP = """\
 # Anomalies
 
-Every anomaly that a check can report: what it means, why it proves something, and what would not
-prove it. [Checkers](../checkers.md) explains how the checks work together.
+Every anomaly that a check can report: what it means, what proves it, and what does not prove it.
+The page [Checkers](../checkers.md) explains how the checks work together.
 """
 CHAPTERS = {
     Chapter.CLIENTS: "What clients saw",

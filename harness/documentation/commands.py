@@ -14,7 +14,8 @@ _PROGRAM = "logquake"
 _TOP = """\
 # Commands and options
 
-Each command of `logquake`, as `--help` prints it. [Commands](../commands.md) has an overview.
+Each command of `logquake`, as `--help` prints it. The page [Commands](../commands.md) has an
+overview.
 """
 
 
@@ -64,7 +65,7 @@ def _described(name: str, command: click.Command) -> Iterator[str]:
 
 
 def _help(command: click.Command) -> str:
-    """Return a command's help as Markdown. A paragraph with click's mark is a code block."""
+    """Return a command's help as Markdown. A paragraph after click's mark becomes a code block."""
     text = inspect.cleandoc((command.help or "").partition("\f")[0])
     parts = []
     for block in text.split("\n\n"):

@@ -15,7 +15,7 @@ _TOP = """\
 # Faults
 
 Every kind of fault, by family. A plan's `nemesis` lists families; a fault that you write by hand
-names a kind. [Faults](../faults.md) explains how faults are scheduled, and which rules
+names a kind. The page [Faults](../faults.md) explains how faults are scheduled, and which rules
 they follow.
 """
 

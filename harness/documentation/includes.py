@@ -57,7 +57,7 @@ def promises() -> str:
 
 
 def sights() -> str:
-    """Return the table of sights and the checks that need each.
+    """Return the table of sights: for each sight, the checks that need it.
 
     A sight is a kind of data that Logquake can observe in a system.
     """
@@ -143,7 +143,7 @@ def _value(name: str, value: Value) -> str:
 
 
 def levels() -> str:
-    """Return the table of fault levels. Each row has only the additions to the level before."""
+    """Return the table of fault levels. Each row has only the additions to the previous level."""
     return table(
         ("level", "what is new", "side by side", "a majority stays without faults"),
         (
@@ -160,7 +160,7 @@ def reached() -> str:
 
 
 def refused() -> str:
-    """Return the table of errors in the catalogue of transitions, by kind of request."""
+    """Return the table of refused requests: for each kind of request, the possible errors."""
     return table(
         ("`refused/…`", "what failed", "errors"),
         (

@@ -12,7 +12,7 @@ _REST = "/*"
 def expanded(menu: Sequence[object], pages: Collection[str]) -> Menu:
     """Return the menu.
 
-    Each entry `folder/*` is replaced by the folder's pages that have no own entry.
+    Each entry `folder/*` is replaced by those pages of the folder that have no entry of their own.
 
     Args:
         menu: The menu of `mkdocs.yml`: pages, `{title: page}`, and `{title: menu}`.

@@ -15,7 +15,7 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\](?:\([^()]*\))?)*)\]\(([^)\s]
 
 
 def page_of(outside: str) -> str:
-    """Return the path in the site of a page from outside of `docs/`.
+    """Return the site path of a page whose source is outside of `docs/`.
 
     `harness/suites/README.md` becomes `internals/harness-suites.md`.
     """
@@ -56,7 +56,7 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def _on_the_site(place: str, pages: Container[str]) -> str | None:
-    """Return the path in the site of a repository's file.
+    """Return the site path of a file of the repository.
 
     The result is None if the site does not have the file.
     """

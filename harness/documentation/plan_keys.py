@@ -1,4 +1,4 @@
-"""Write the pages of a plan's keys and of a suite's keys, section by section, from their models."""
+"""Write the pages of the keys of plans and suites, section by section, from the models."""
 
 from collections.abc import Iterator
 
@@ -19,8 +19,9 @@ An option of `logquake run` with the key's name wins over the file.
 _SUITE_TOP = """\
 # Keys of a suite
 
-Every key that the file of a suite or of a hunt may have. [Suites](../nightly/README.md) explains
-how to write one. Tables named `plan` take the [keys of a plan](plan.md).
+Every key that the file of a suite or of a hunt may have. The page
+[Suites](../nightly/README.md) explains how to write such a file. Tables named `plan` take the
+[keys of a plan](plan.md).
 """
 
 

@@ -18,7 +18,7 @@ _TOP = """\
 # Python API
 
 The names that `from logquake import …` provides. The page ["From a program"](../api.md) has
-examples. The last sections have the types of fields, which you need not import.
+examples. The last sections describe the types of fields. You need not import these types.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """A regex for the module names before a type's name."""
@@ -52,7 +52,7 @@ def within() -> Iterator[tuple[str, type]]:
 
 
 def field_texts(kind: type) -> dict[str, str]:
-    """Return the text of each field of a dataclass; empty if its docstring has none."""
+    """Return the text of each field of a dataclass; an empty text if the docstring has none."""
     told = {
         name: text
         for entry, text in parsed(inspect.getdoc(kind)).sections.get(_FIELDS, {}).items()
@@ -99,7 +99,7 @@ def _members(value: object) -> Iterator[str]:
 def _fields(value: object) -> Iterator[str]:
     """Yield a table of a dataclass's fields; for `Plan`, yield a link to the page of its keys."""
     if value is Plan:
-        yield "[Keys of a plan](plan.md) lists its fields."
+        yield "The page [Keys of a plan](plan.md) lists the fields."
     if isinstance(value, type) and is_dataclass(value):
         texts = field_texts(value)
         rows = (

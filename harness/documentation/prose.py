@@ -14,7 +14,7 @@ _HEADS = {
 }  # fmt: skip
 _SECTION = re.compile(rf"^({'|'.join(_HEADS)}):$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): ", re.MULTILINE)
-"""The name of an entry, or several: `judge, engine: …`."""
+"""One or more names of an entry: `judge, engine: …`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,5 +68,5 @@ def names(entry: str) -> str:
 
 
 def labelled(text: str) -> str:
-    """Return prose with each label at a paragraph's start in bold type, such as `Definition: …`."""
+    """Return prose in which each label that starts a paragraph, such as `Definition:`, is bold."""
     return re.sub(r"(?:(?<=\n\n)|\A)([A-Z][\w' ]{3,60}): ", r"**\1.** ", text)

@@ -11,14 +11,14 @@ _TOP = f"""\
 
 Each run has these tables as `record/*.parquet`, version {SCHEMA_VERSION} of the schema. A time is
 in nanoseconds of the run's own clock, which no fault shifts. A table is absent if the run has no
-row of it. [The record](../internals/results-record.md) lists the other files of a run.
+rows for it. [The record](../internals/results-record.md) lists the other files of a run.
 """
 _UNITS = {"_ns": "nanoseconds", "_s": "seconds", "_ms": "milliseconds", "_bytes": "bytes"}
 _STREAMS = """\
 ## Live streams
 
 During a run, each process writes streams to `record/live/`. These differ from the
-tables: an operation's invocation and its completion are rows of their own.
+tables: the invocation of an operation is one row, and the completion is another row.
 """
 
 
@@ -46,5 +46,5 @@ def text(table_name: str, column: str) -> str:
 
 
 def unit(column: str) -> str:
-    """Return a column's unit, from the end of the column's name; an empty string if it has none."""
+    """Return the unit at the end of a column's name; an empty string if the name has no unit."""
     return next((said for end, said in _UNITS.items() if column.endswith(end)), "")

@@ -1,9 +1,9 @@
-"""Scenarios, i.e. scripted runs: each file plays one fixed story on real brokers, step by step.
+"""Scenarios, i.e. scripted runs: each file plays a fixed script on real brokers, step by step.
 
 A scenario is data plus a few functions: a plan, steps, and the end that it expects (`protocol.py`).
 A step is a sentence with actions (`actions.py`) and conditions (`conditions.py`). A run executes
-each action and waits for each condition. After each step, it records the state of every replica. A
-new scenario needs its own file, a test, and a line in `registry.py`.
+each action and waits for each condition. After each step, the run records the state of every
+replica. A new scenario needs its own file, a test, and a line in `registry.py`.
 
 - `choices.py` makes a plan from a scenario.
 - `life.py` plays the phases of a scripted run.
@@ -15,5 +15,5 @@ new scenario needs its own file, a test, and a line in `registry.py`.
 - `expectations.py` decides whether a run ended as expected.
 - `every.py` plays all scenarios.
 
-The record of a scripted run has the form of any other run's record.
+The record of a scripted run has the same form as the record of any other run.
 """

@@ -1,7 +1,8 @@
 """The actions of a step, as plain values that the director executes.
 
-Faults among them are recorded like faults of the nemesis: a line in the ledger first, then a
-measured effect, then a heal. At the end of the story, the run heals all faults that are in force.
+Actions that are faults are recorded like the faults of the nemesis: a line in the ledger first,
+then a measured effect, then a heal. At the end of the scenario, the run heals all faults that are
+in force.
 """
 
 from dataclasses import dataclass
@@ -18,11 +19,11 @@ class Produce:
         count: How many messages. Their names are message1, message2, ... in the order of sending.
         acks: The producer's `acks`.
         together: Whether the messages share a batch. Otherwise each message waits for the
-            acknowledgement of the message before.
-        answered: Whether an acknowledgement is expected. If False, the step fails if an
-            acknowledgement comes within the limit.
+            acknowledgement of the previous message.
+        answered: Whether an acknowledgement is expected. If False, an acknowledgement within the
+            limit makes the step fail.
         within_s: The limit, and the producer's delivery timeout.
-        only_to: The node that the client gets as bootstrap; None: all nodes.
+        only_to: The node that the client gets as bootstrap; None means all nodes.
         wait: If False, the action does not wait; a later action `Answered` waits. Until then the
             client sends and reads nothing else.
     """
@@ -50,14 +51,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """SIGKILL a node's process, even if it is paused."""
+    """Send SIGKILL to a node's process, even if the process is paused."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """SIGTERM a node's process, and wait until it has ended.
+    """Send SIGTERM to a node's process, and wait until the process has ended.
 
     Attributes:
         wait: If False, do not wait; a condition of the step waits instead.
@@ -73,19 +74,19 @@ class Start:
 
     node: str
     until_back: bool = True
-    """Whether to wait until the node is registered again. If False, the story's conditions wait."""
+    """Whether to wait until the node is registered again. If False, the conditions wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """SIGSTOP a node's process."""
+    """Send SIGSTOP to a node's process."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """SIGCONT a node's process. This heals a pause."""
+    """Send SIGCONT to a node's process. This heals a pause."""
 
     node: str
 
@@ -112,7 +113,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class PowerLoss:
-    """SIGKILL a node's process, then truncate the partition's active segment to its flushed part.
+    """Kill a node's process, then truncate the partition's active segment to the flushed part.
 
     The power loss is simulated: the part of the file after the recovery point is cut off, because
     it was only in the page cache.
@@ -140,7 +141,7 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLeader:
-    """Ask a broker for the partition's end (ListOffsets), with a leader epoch, as clients do."""
+    """Ask a broker for the end of the partition: a ListOffsets request with a leader epoch."""
 
     node: str
     epoch: int
@@ -157,12 +158,12 @@ class AskEpochEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopics:
-    """Create topics that the story does not use: each adds records to the metadata log.
+    """Create topics that the scenario does not use; each topic adds records to the metadata log.
 
     Attributes:
         names: The topics, with one partition and one replica each.
-        at: The broker that is asked; None: any broker that answers.
-        answered: If False, no answer is expected.
+        at: The broker that is asked; None means any broker that answers.
+        answered: If False, no response is expected.
     """
 
     names: tuple[str, ...]
@@ -185,7 +186,7 @@ class BeginTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """End the transaction, as its client does.
+    """End the transaction, as the transaction's client does.
 
     Attributes:
         committed: Whether to commit; if False, abort.

@@ -19,14 +19,14 @@ Choices = Mapping[str, str]
 
 _SWITCH = {"on": True, "off": False}
 _MINIMUMS = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0}
-"""Low minimums of traffic, because a story sends few messages and may read only at its end."""
+"""Low minimums of traffic, because a scenario sends few messages and may read only at its end."""
 _OF_THE_STORY = (
     "nodes", "controllers", "replication", "min_insync", "topics", "partitions", "workload",
     "acks", "nemesis", "faults",
 )  # fmt: skip
-"""Keys of a plan that the story's steps depend on."""
+"""The plan keys on which the steps of the scenario depend."""
 _RULE = "truncation"
-"""The reference cluster's broker setting for a story's truncation rule."""
+"""The reference cluster's broker setting for a scenario's truncation rule."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
 """Keys of a plan that are tables. A plan file may set some entries of a table."""
 
@@ -46,7 +46,7 @@ def scenario_named(name: str) -> Scenario:
 
 
 def scenario_of(plan: Plan) -> Scenario:
-    """Return the scenario of a scripted run's plan.
+    """Return the scenario that the plan of a scripted run names.
 
     Raises:
         PlanError: The plan names no scenario, or an unknown one.
@@ -113,7 +113,7 @@ def all_choices(scenario: Scenario) -> Iterator[dict[str, str]]:
 
 
 def systems_of(scenario: Scenario, choices: Choices) -> tuple[str, ...]:
-    """Return the systems on which a scenario is known to work with some choices."""
+    """Return the systems on which a scenario is known to work with the given choices."""
     if scenario.systems_of is None:
         return scenario.systems
     return scenario.systems_of(_scenario_plan(scenario, choices))
@@ -125,9 +125,9 @@ def story_values(
     """Return the values of a scripted run's plan.
 
     Args:
-        scenario: The story.
+        scenario: The scenario.
         given: The user's choices; the others get their defaults.
-        system: The system; None: the first on which the scenario is known to work.
+        system: The system; None means the first system on which the scenario is known to work.
 
     Raises:
         PlanError: The choices do not fit the scenario.
@@ -164,7 +164,7 @@ def story_values(
 
 
 def values_behind(values: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan file's values; if they name a scenario, add the values of the scenario.
+    """Return a plan file's values; if the file names a scenario, add the values of the scenario.
 
     A stored plan is already complete and does not change. A plan with only a scenario's name gets
     the scenario's values.
@@ -186,10 +186,10 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_another_story(plan: Plan) -> None:
-    """Raise an error for a scripted run whose plan does not fit the story's steps.
+    """Raise an error for a scripted run whose plan does not fit the scenario's steps.
 
     Raises:
-        PlanError: The plan's cluster or clients are not the scenario's.
+        PlanError: The plan's cluster or clients differ from those that the scenario needs.
     """
     if plan.scenario is None:
         return
@@ -234,7 +234,7 @@ def doubts(plan: Plan) -> list[str]:
 
 
 def cuts(plan: Plan) -> bool:
-    """Return whether the story of a scripted run cuts the network."""
+    """Return whether the scenario of a scripted run cuts the network."""
     steps = scenario_of(plan).steps(plan)
     return any(isinstance(move, Cut) for step in steps for move in step.moves)
 
@@ -282,13 +282,13 @@ def _told_on(known: Sequence[str], asked: str) -> str:
 
 
 def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object]:
-    """Return plan values that differ if the story is played on a Kafka build of the user.
+    """Return the plan values that are different on a Kafka build of the user.
 
     Args:
         asked: The system that the user named.
         release: The release whose scenario is played. If it differs from `asked`, then `asked` is
             a build of the user.
-        told_on: The release, in the mode that the story needs.
+        told_on: The release, in the mode that the scenario needs.
     """
     if asked is None or asked == release:
         return {}

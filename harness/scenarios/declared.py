@@ -1,4 +1,4 @@
-"""Declare the anomalies that a story's run must show: all of them and no others."""
+"""Declare the anomalies that a scripted run must show: all these anomalies, and no others."""
 
 from collections.abc import Iterable
 

@@ -38,14 +38,13 @@ from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
 
 MOST_NAMED = 4
-"""The most messages that a description names singly. A longer list has only the first and
-the last."""
+"""A description names at most so many messages, or else only the first and the last message."""
 UNANSWERED_S = 2.0
 """The time limit for a question that no broker is expected to answer."""
 
 
 class ScenarioError(ClusterError):
-    """The story could not go on as planned."""
+    """The scenario could not go on as planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class Deed:
 
     Attributes:
         did: A description of what was done.
-        answers: The answers of brokers, if the action asked a question.
+        answers: The responses of brokers, if the action asked a question.
     """
 
     did: str
@@ -65,7 +64,7 @@ class Stagehand:
     """Executes actions, one at a time, in one thread or task.
 
     Args:
-        props: The objects that the story uses: the cluster, the faults and the client.
+        props: The objects that the scenario uses: the cluster, the faults and the client.
     """
 
     def __init__(self, props: Props) -> None:
@@ -77,7 +76,7 @@ class Stagehand:
         """Execute an action.
 
         Raises:
-            ScenarioError: The result is not what the story needs.
+            ScenarioError: The result is not what the scenario needs.
             ClusterError, WaitTimeoutError: The action failed.
         """
         props = self._props
@@ -104,7 +103,7 @@ class Stagehand:
         return deed
 
     def finish(self) -> None:
-        """Wait for sends in flight; each has a time limit. Idempotent."""
+        """Wait for sends in flight; each send has a time limit. Idempotent."""
         if self._sending is not None:
             self._sending[1].join()
         if self._transaction is not None:

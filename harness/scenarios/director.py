@@ -1,4 +1,4 @@
-"""Play a story: execute each step's actions, wait for its conditions, record every replica."""
+"""Play a scenario: for each step, execute actions, wait for conditions, record every replica."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Scene:
         begun_ns: The step's begin, in nanoseconds since the start of the run.
         did: Descriptions of the actions so far.
         waited: The conditions so far.
-        answers: The answers of brokers so far.
+        answers: The responses of brokers so far.
         failed: Why the scenario ended in this step; empty if it continues.
     """
 
@@ -39,7 +39,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Director:
-    """Plays the steps of a story.
+    """Plays the steps of a scenario.
 
     Attributes:
         sight: Reads the state that conditions check.
@@ -49,7 +49,7 @@ class Director:
             and the state of every replica.
         clock: The run's clock.
         say: Prints a sentence for each step, and for each wait that takes time.
-        stop: Ends the story early.
+        stop: Ends the scenario early.
     """
 
     sight: Sight
@@ -61,7 +61,7 @@ class Director:
     stop: Event
 
     def play(self, steps: Sequence[Step]) -> None:
-        """Play a story to its end.
+        """Play a scenario to its end.
 
         Raises:
             ScenarioError: A condition was not met, or an action failed; the message names the step.

@@ -94,7 +94,7 @@ def parts(
 
 
 def _on(asked: str, known: str) -> str:
-    """Return the user's system, in the mode of the known system that it matches."""
+    """Return the user's system, with the mode of the matching known system."""
     yours = system_named(asked)
     return replace(yours, mode=system_named(known).mode).text if yours.is_yours else known
 

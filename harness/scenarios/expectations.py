@@ -26,7 +26,7 @@ class End:
         lost: The lost messages that the verdict names, in the order of their offsets.
         lost_count: How many messages are lost; the verdict names at most `MAX_EXAMPLES` of them.
         read: The messages that the final read returned, in order.
-        failed: Whether the story ended before its last step.
+        failed: Whether the scenario ended before its last step.
     """
 
     valid: Validity
@@ -54,7 +54,7 @@ def read_end(paths: RunPaths, verdict: Verdict) -> End:
 def differences(expected: Expected, end: End) -> tuple[str, ...]:
     """Return each difference from the expected end, in a sentence.
 
-    The result is an empty list if there is none.
+    The result is an empty list if there is no difference.
     """
     if end.failed:
         return ("the story did not reach its end",)

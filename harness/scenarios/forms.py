@@ -1,7 +1,7 @@
 """Scenarios with several forms: the form of the article, and clean forms without doubtful steps.
 
-Each form is a story of its own, with its own brokers and its own end. The scenario's choices select
-the form.
+Each form is a complete scenario, with its own brokers and its own end. The scenario's choices
+select the form.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ WAYS = Choice(values=("restart", "move"), only_with={"form": "clean"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """One of a scenario's stories.
+    """One form of a scenario.
 
     Attributes:
         systems: The systems on which the form is known to work; the first is the default.
         plan: Returns the plan's values for a rule and a system.
-        assignment: The replicas of the story's partition; the first is the first leader.
+        assignment: The replicas of the scenario's partition; the first replica is the first leader.
         first: The nodes that start before all others.
-        steps: The steps of the story.
+        steps: The steps of the scenario.
         expected: The expected end.
         away: The brokers that never come back.
     """
@@ -51,7 +51,7 @@ def rule_of(plan: Plan) -> Rule:
 
 
 def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, Form]) -> Scenario:
-    """Return a scenario that plays the form which its plan selects."""
+    """Return a scenario that plays the form selected by the plan."""
 
     def of(plan: Plan) -> Form:
         return forms[_key(plan.scenario)]
@@ -74,7 +74,7 @@ def told_in_forms(*, name: str, title: str, about: str, forms: Mapping[FormKey, 
 
 
 def _known(form: Form, rule: Rule) -> tuple[str, ...]:
-    """Return the systems on which a form works with a rule.
+    """Return the systems on which a form works with a truncation rule.
 
     Kafka has no setting that selects the rule `LEADER_EPOCH_V0`.
     """

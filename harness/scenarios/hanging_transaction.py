@@ -1,14 +1,15 @@
 """A request arrives after the end of its transaction, and readers wait forever.
 
-The network delays a Produce request of a transaction. The client gets no answer and aborts. So the
-coordinator writes the marker, and forgets the transaction. Then the request arrives.
+The network delays a Produce request of a transaction. The client gets no response and aborts. So
+the coordinator writes the marker, and forgets the transaction. Then the request arrives.
 
 Before KIP-890, the leader takes this request for the start of a new transaction. The coordinator
-does not know that transaction, so it never ends. The last stable offset stops at the transaction's
-start, and so does every read_committed reader (KAFKA-14402). Since Kafka 3.6, the leader first asks
-the coordinator, and refuses the request. See https://cwiki.apache.org/confluence/x/B40ODg
+does not know that transaction, so the transaction never ends. The last stable offset stops at the
+transaction's start, and so does every read_committed reader (KAFKA-14402). Since Kafka 3.6, the
+leader first asks the coordinator, and refuses the request. See
+https://cwiki.apache.org/confluence/x/B40ODg
 
-In this story, the harness plays the network's part: it sends each request itself.
+In this scenario, the harness plays the part of the network: the harness sends each request itself.
 """
 
 from harness.scenarios.actions import (

@@ -1,8 +1,8 @@
 """The last replica in sync loses its unflushed data: do the other copies survive?
 
 Replicas leave the ISR until one is left. Then that last replica loses the data that it has not
-flushed. If it becomes leader when it returns, all other replicas follow it, and truncate their good
-copies.
+flushed. If this replica returns and becomes the leader, all other replicas follow it, and truncate
+their good copies.
 
 With eligible leader replicas (KIP-966), the controller remembers the replicas that left the ISR
 when the ISR fell below min.insync.replicas. These replicas have every acknowledged message. The
@@ -52,7 +52,10 @@ def _plan(choices: ScenarioPlan, system: str) -> dict[str, object]:
 
 
 def _session_ended(node: str) -> Condition:
-    """Wait until the controller has fenced a broker. Its log shows this even if no broker runs."""
+    """Wait until the controller has fenced a broker.
+
+    The controller's log shows this even if no broker runs.
+    """
     number = node.removeprefix("n")
     return logged(
         CONTROLLER,

@@ -1,14 +1,15 @@
 """The leader moves, and one broker learns of it late. Until then the brokers disagree.
 
-The controller chooses the leader, and then informs one broker after the other; in ZooKeeper mode it
-sends LeaderAndIsr requests. Until it has informed the last broker, the brokers disagree.
+The controller chooses the leader, and then informs one broker after the other; in ZooKeeper mode
+the controller sends LeaderAndIsr requests. Until it has informed the last broker, the brokers
+disagree.
 
 The leader epoch keeps this harmless. The epoch grows with every decision of the controller, and
 each request names the epoch that its sender knows (KIP-320). A broker refuses an older epoch
 (FENCED_LEADER_EPOCH), and an epoch that it does not know yet (UNKNOWN_LEADER_EPOCH).
 
-The article's partition AAA-0 is called peter-test01-0 here. Its brokers 2 and 1 are n2 and n1. Its
-broker 0, the controller, is n3.
+The article's partition AAA-0 is called peter-test01-0 here. The article's brokers 2 and 1 are n2
+and n1. Its broker 0, the controller, is n3.
 """
 
 from harness.scenarios.actions import (
@@ -44,7 +45,7 @@ _LINES = (
     r"|(Leader|Follower) \S+ starts at leader epoch"
 )
 _VAIN = r"fails to send request.*LeaderAndIsr"
-"""A line that the controller logs if it gets no response. It then resends the request."""
+"""A line that the controller logs when it gets no response and is about to resend a request."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:

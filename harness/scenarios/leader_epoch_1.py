@@ -6,8 +6,8 @@ follows. So it drops a message that was committed. If it then becomes the leader
 lost. With leader epochs (KIP-101), the follower asks instead where its last epoch ends, and keeps
 the message.
 
-The article's form of this story needs an unclean election, because a broker that was down is not in
-sync when it returns. The clean forms need no unclean election.
+The article's form of this scenario needs an unclean election, because a broker that was down is not
+in sync when it returns. The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_1_move, leader_epoch_1_restart
@@ -172,7 +172,7 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
 
 
 def _alone(plan: Plan) -> tuple[tuple[int, int], ...]:
-    """Return the epoch entry for A's time alone in the ISR, if an epoch began then."""
+    """Return the entry of the epoch in which only A was in the ISR, if such an epoch began."""
     return on_election(plan, 1, 2) if raised_by_isr(plan) else ()
 
 

@@ -1,8 +1,9 @@
 """The clean form of example 1, with a move of the leadership: one broker dies, near the end.
 
-The story has no unclean election, three replicas, acks=all and min.insync.replicas=2. A hands its
-leadership to C. B, which hears no broker at that moment, becomes C's follower, and truncates to its
-own high watermark. Then C dies. B leads without the last message, although it never left the ISR.
+The scenario has no unclean election, three replicas, acks=all and min.insync.replicas=2. A hands
+its leadership to C. B, which hears no broker at that moment, becomes C's follower, and truncates to
+its own high watermark. Then C dies. B leads without the last message, although B never left the
+ISR.
 """
 
 from harness.scenarios.actions import (
@@ -38,9 +39,9 @@ from results.record.terms import Judge, Rule, Validity
 A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 DEAF = "B hears no broker"
 BOTH_WAYS_MS = 6_000
-"""How long a fetch waits at the leader for new records. The story first waits until all high
-watermarks are equal. After the next message, the story must act before the next fetch makes them
-equal again."""
+"""How long a fetch waits at the leader for new records. The scenario first waits until all high
+watermarks are equal. After the next message, the scenario must act before the next fetch makes the
+high watermarks equal again."""
 
 _FATE_OF_B = {
     Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks."

@@ -1,8 +1,9 @@
 """The clean form of example 1, with restarts: all 100 messages are lost, and no setting allows it.
 
-The story has no unclean election, three replicas, acks=all and min.insync.replicas=2. B is paused
-while A hands its leadership to B. C becomes B's follower, and truncates to its own high watermark
-before it can fetch. Then B dies. C leads with an empty log, although it never left the ISR.
+The scenario has no unclean election, three replicas, acks=all and min.insync.replicas=2. B is
+paused while A hands its leadership to B. C becomes B's follower, and truncates to its own high
+watermark before it can fetch. Then B dies. C leads with an empty log, although C never left the
+ISR.
 """
 
 from harness.scenarios.actions import Kill, Pause, Produce, Start, Stop
@@ -55,7 +56,7 @@ _FATE_OF_A = {
 
 
 def values(rule: Rule, system: str) -> dict[str, object]:
-    """Return the plan's values for a rule and a system. B's session outlives its pause."""
+    """Return the plan's values for a rule and a system. B is paused, but keeps its session."""
     hung = {"zookeeper.session.timeout.ms": str(HUNG_SESSION_MS)}
     plan = clean_values(rule, system, fetch_wait_ms=LONG_WAIT_MS)
     return {**plan, "judge": Judge.CONTRACT, "node": {B: hung}}

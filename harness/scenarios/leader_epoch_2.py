@@ -3,12 +3,12 @@
 Both brokers die. The broker with the shorter log returns first and leads. This leader writes a new
 message at the offset where the other broker has its last message. Then the other broker returns.
 Its own high watermark says that all its messages are committed. By the old rule, the returned
-broker trusts that value, and keeps all messages. With leader epochs (KIP-101), it asks where its
-last epoch ends. The answer shows that the new leader never had the last message, and so the
-returned broker truncates that message.
+broker trusts its high watermark, and keeps all messages. With leader epochs (KIP-101), the returned
+broker asks where its last epoch ends. The response shows that the new leader never had the last
+message, and so the returned broker truncates that message.
 
-The article's form of this story needs an unclean election, which loses message2 under either rule.
-Leader epochs do not bring back what an unclean election dropped. Leader epochs only keep the
+The article's form of this scenario needs an unclean election, which loses message2 under either
+rule. Leader epochs do not bring back what an unclean election dropped. Leader epochs only keep the
 replicas equal. The clean forms need no unclean election.
 """
 
@@ -41,7 +41,8 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, CONTROLLER = "n1", "n2", "n3"
 SHORT_WAIT_MS = 500
-"""How long a fetch waits at the leader. Here it is Kafka's default: no high watermark must lag."""
+"""How long a fetch waits at the leader. Kafka's default is enough here, because no high watermark
+needs to lag."""
 
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2. So it"
@@ -181,11 +182,11 @@ def _why_of_a(plan: Plan) -> str:
 
 
 def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
-    """Wait for the epoch files of A and B. By the old rule, their entries for B's epoch differ.
+    """Wait for the epoch files of A and B; under the old rule, the entries for B's epoch differ.
 
     Args:
         plan: The run's plan.
-        of_a: A's entries for B's epoch by the old rule.
+        of_a: The entries of A for B's epoch, under the old rule.
     """
     rule = rule_of(plan)
     of_b = ((_of_b(plan), 1),)

@@ -1,9 +1,9 @@
 """The clean form of example 2, with a move of the leadership: one message differs forever.
 
-The story begins like the clean form of example 1: a clean election makes B leader, without
+The scenario begins like the clean form of example 1: a clean election makes B leader, without
 message3. A has message3, and knows that it is committed. Before A's fetches reach B, message4 is
 written to B at the offset of message3. Broker A keeps message3 at that offset. A's next fetch
-begins after that offset, so B even counts A as having message4.
+begins after that offset, so B even concludes that A has message4.
 """
 
 from harness.scenarios.actions import Answered, Join, Produce, Start

@@ -1,9 +1,9 @@
 """The clean form of example 2, with restarts: 100 offsets differ, and all counts look right.
 
-The story begins like the clean form of example 1: a clean election makes C leader, with an empty
-log. A still has the 100 messages. Before A returns, 150 other messages are written to C and B. By
-A's high watermark, its 100 messages are committed. So A keeps them, fetches from offset 100 on, and
-is in sync.
+The scenario begins like the clean form of example 1: a clean election makes C leader, with an empty
+log. A still has the 100 messages. Before A returns, 150 other messages are written to C and B.
+According to A's high watermark, these 100 messages are committed. So A keeps the 100 messages,
+fetches from offset 100 on, and is in sync.
 """
 
 from harness.scenarios.actions import AskEpochEnd, Produce, Start

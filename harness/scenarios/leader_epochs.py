@@ -1,4 +1,4 @@
-"""The plans and conditions that the stories about leader epochs share."""
+"""The plans and conditions that the scenarios about leader epochs share."""
 
 from harness.scenarios.conditions import epochs_on_disk, logged
 from harness.scenarios.protocol import Condition
@@ -7,8 +7,8 @@ from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode, Rule
 
 SESSION_MS = 6_000
-"""The session timeout, Kafka's default up to 2.4. Stories wait until a session ends, so it must be
-short. But a slow machine must not end a session."""
+"""The session timeout, Kafka's default up to 2.4. The timeout must be short, because scenarios wait
+until a session ends. But a slow machine must not end a session."""
 LONG_WAIT_MS = 20_000
 """How long a fetch waits at the leader. A step fits in this time even on a slow machine."""
 HUNG_SESSION_MS = 20_000
@@ -18,7 +18,7 @@ TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
 
 
 def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan's values for an article's story: two replicas, and either may lead.
+    """Return the plan's values for an article's scenario: two replicas, and both may lead.
 
     Args:
         rule: The rule by which followers truncate.
@@ -39,7 +39,7 @@ def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, 
 
 
 def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan's values for a story whose settings allow no loss; see `article_values`."""
+    """Return the plan's values for a scenario that allows no loss; see `article_values`."""
     return {
         "system": system,
         **_roster(system, holders=3),
@@ -76,16 +76,16 @@ def settings(rule: Rule, system: str, fetch_wait_ms: int) -> dict[str, str]:
 
 
 def taught(rule: Rule) -> Rule:
-    """Return the truncation rule that the story's texts describe.
+    """Return the truncation rule that the scenario's texts describe.
 
     `LEADER_EPOCH_V0` counts as `LEADER_EPOCH`, because the two rules differ only after two quick
-    leader changes (KIP-279), which no story has.
+    leader changes (KIP-279). No scenario has such changes.
     """
     return Rule.HIGH_WATERMARK if rule is Rule.HIGH_WATERMARK else Rule.LEADER_EPOCH
 
 
 def keeps_epochs(plan: Plan, rule: Rule) -> bool:
-    """Return whether records have leader epochs, which depends on the truncation rule.
+    """Return whether records have leader epochs; this depends on the truncation rule.
 
     In Kafka, one setting decides both the message format and the rule.
     """
@@ -100,16 +100,19 @@ def of_epochs(plan: Plan, rule: Rule) -> tuple[str, ...]:
 def epochs(
     plan: Plan, rule: Rule, *nodes: str, are: tuple[tuple[int, int], ...]
 ) -> tuple[Condition, ...]:
-    """Wait until nodes have these epochs (number, start offset), or none if they keep no epochs."""
+    """Wait until nodes have these epochs: pairs (number, start offset).
+
+    If the nodes keep no epochs, wait until they have no pairs.
+    """
     lines = are if keeps_epochs(plan, rule) else ()
     return tuple(epochs_on_disk(node, *lines) for node in nodes)
 
 
 def raised_by_isr(plan: Plan) -> int:
-    """Return the growth of the leader epoch when a replica leaves the ISR: 1 or 0.
+    """Return by how much the leader epoch grows when a replica leaves the ISR: 1 or 0.
 
     With ZooKeeper, the controller raises the epoch when the ISR changes. In KRaft only an election
-    raises it.
+    raises the epoch.
     """
     return 1 if plan.mode is Mode.ZOOKEEPER else 0
 
@@ -122,8 +125,8 @@ def leads_alone(plan: Plan, node: str) -> tuple[Condition, ...]:
 def on_election(plan: Plan, epoch: int, start: int) -> tuple[tuple[int, int], ...]:
     """Return the epoch entry that a new leader writes when it is elected, before any record.
 
-    Kafka 2.8.2 and 3.9.1 write the new epoch at the election, 0.11.0.3 and 1.1.1 with the first
-    record.
+    Kafka 2.8.2 and 3.9.1 write the new epoch at the election. Kafka 0.11.0.3 and 1.1.1 write the
+    new epoch with the first record.
     """
     return ((epoch, start),) if plan.version_numbers >= (2,) else ()
 
@@ -161,8 +164,8 @@ def begins_epoch(node: str, epoch: int) -> Condition:
 def _roster(system: str, *, holders: int) -> dict[str, object]:
     """Return the number of nodes: all replicas, and one more broker that gets no fault.
 
-    With ZooKeeper, that broker is the controller. In KRaft, it answers clients while no other
-    broker runs, because a dedicated controller does not answer them.
+    With ZooKeeper, that broker is the controller. In KRaft, that broker serves clients while no
+    other broker runs. A dedicated controller serves no clients.
     """
     alone: dict[str, object] = {"controllers": 1} if _is_reference(system) else {}
     return {"nodes": holders + 1, **alone}

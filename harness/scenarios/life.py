@@ -1,12 +1,12 @@
-"""The phases of a scripted run: like an ordinary run, with a story as its main phase.
+"""The phases of a scripted run: like an ordinary run, with a scenario as its main phase.
 
 1. Start the brokers; a scenario may name brokers to start first.
-2. Create the story's topic with its replica assignment.
-3. Play the story step by step.
+2. Create the scenario's topic with its replica assignment.
+3. Play the scenario step by step.
 4. Heal all faults, and wait for a full ISR.
 5. Do final reads, note the brokers' state, stop, and collect files.
 
-If the story fails, the later phases still follow. Then the run ends with the story's error.
+If the scenario fails, the later phases still follow. Then the run ends with the scenario's error.
 """
 
 from contextlib import ExitStack
@@ -82,7 +82,7 @@ class ScriptedLife:
 
         Raises:
             UserError: An error that the user can fix.
-            ScenarioError: The story, or a later phase, failed.
+            ScenarioError: The scenario, or a later phase, failed.
             ClusterError, WaitTimeoutError: The brokers did not start as they should.
         """
         arena = self._arena
@@ -154,7 +154,7 @@ class ScriptedLife:
         )
 
     def _play(self, props: Props) -> ScenarioError | None:
-        """Play the story; return an error if it failed before its last step.
+        """Play the scenario; return an error if a step failed.
 
         Raises:
             UserError: The disk is full.
@@ -202,10 +202,10 @@ class ScriptedLife:
         arena.stop(cluster)
 
     def _is_whole(self, view: ClusterView | None) -> bool:
-        """Return whether the story's partition has a leader and a full ISR.
+        """Return whether the scenario's partition has a leader and a full ISR.
 
-        Brokers that the story removes for good need not be in the ISR. These brokers may be in the
-        ISR if the story ended early.
+        Brokers that the scenario removes for good need not be in the ISR. These brokers may be in
+        the ISR if the scenario ended early.
         """
         state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
         if state is None or state.leader is None:

@@ -1,7 +1,7 @@
 """Two of three brokers are lost, one after the other: the last one serves, and nothing is lost.
 
-A message is committed once every replica in sync has it, however few are in sync. So each of them
-can become the leader, and N replicas survive the loss of N-1 brokers. The price: with
+A message is committed once every replica in sync has it, however few are in sync. So each replica
+in sync can become the leader, and N replicas survive the loss of N-1 brokers. The price: with
 min.insync.replicas=1, new messages are on the disk of the last broker only. See
 https://kafka.apache.org/documentation/#replication
 """

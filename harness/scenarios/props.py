@@ -1,4 +1,4 @@
-"""The objects that a story uses: the cluster, its clients, its faults, and its observers."""
+"""The objects that a scenario uses: the cluster, its clients, its faults, and its observers."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from workloads.scripted import Script
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Props:
-    """The objects that a story uses.
+    """The objects that a scenario uses.
 
     Attributes:
-        scenario: The story.
+        scenario: The scenario.
         cluster: The started brokers.
-        place: The story's partition.
-        script: The story's clients.
-        faults: The story's faults.
+        place: The scenario's partition.
+        script: The scenario's clients.
+        faults: The scenario's faults.
         asker: Sends questions to single brokers.
         observer: Asks all brokers several times a second, for the run's record.
         sight: The state that conditions check.

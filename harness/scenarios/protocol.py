@@ -12,7 +12,7 @@ from results.record.terms import Validity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSight:
-    """The story's partition in the cluster's current metadata.
+    """The scenario's partition in the cluster's current metadata.
 
     Attributes:
         leader: The leading node; None if there is no leader.
@@ -36,7 +36,8 @@ class ReplicaSight:
     Attributes:
         log_end: The log end offset.
         high_watermark: The replica's own high watermark; None if the broker does not report it.
-        last_stable_offset: The begin of the first open transaction; None if it is not reported.
+        last_stable_offset: The begin of the first open transaction; None if the broker does not
+            report this offset.
     """
 
     log_end: int | None
@@ -63,7 +64,7 @@ class FilesSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSight:
-    """The controllers' quorum, as one node reports it or as its `quorum-state` file has it.
+    """The controllers' quorum, according to a node's report or to the node's `quorum-state` file.
 
     Attributes:
         leader: The leading node; None if this node knows no leader.
@@ -89,7 +90,7 @@ class Sight(Protocol):
         """Ask a broker about its own replica."""
 
     def files(self, node: str) -> FilesSight | None:
-        """Read a replica's files; in a story about the quorum, the metadata log's files."""
+        """Read a replica's files, or those of the metadata log in a scenario about the quorum."""
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
         """Ask a broker for the partition's leader and epoch (None if it reports no epoch)."""
@@ -137,7 +138,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a story.
+    """One step of a scenario.
 
     Attributes:
         tells: The events of the step, in a sentence for readers.
@@ -160,8 +161,8 @@ class Expected:
         valid: The verdict.
         anomalies: The names of all anomalies that the verdict must have, allowed ones included.
         lost: The names of the messages that the verdict must report as lost: `message2`.
-        read: The messages that the final read must return, in order; None: any.
-        moral: The lesson of the story, in a few sentences for the page.
+        read: The messages that the final read must return, in order; None means any messages.
+        moral: The lesson of the scenario, in a few sentences for the page.
     """
 
     valid: Validity
@@ -191,24 +192,24 @@ class Scenario:
     Attributes:
         name: A name like `leader-epoch-1`.
         title: A few words.
-        about: The subject of the story and its source (KIP, article).
-        systems: The systems on which the story is known to work, as `--system` takes them; the
+        about: The subject of the scenario and its source (KIP, article).
+        systems: The systems on which the scenario is known to work, in the form of `--system`; the
             first is the default. Some choices work on fewer systems: see `systems_of`.
         choices: The options by name (`rule`, `form`, `way`, `late`, `elr`).
         plan: Returns the plan's values for choices and a system: settings, nodes, judge, ...
-        assignment: Returns the replicas of the story's partition; the first is the preferred
+        assignment: Returns the replicas of the scenario's partition; the first is the preferred
             leader.
         first: Returns the nodes that start before all others, in order.
-        steps: Returns the steps of the story.
+        steps: Returns the steps of the scenario.
         expected: Returns the expected end.
         systems_of: A function that returns the systems for given choices. If it is None, all
             of `systems` are possible.
-        of_quorum: Whether the story is about the controllers' quorum. Then conditions check the
+        of_quorum: Whether the scenario is about the controllers' quorum. Then conditions check the
             controllers' metadata log, not the brokers' partition.
-        transactions: Whether the story writes in transactions.
-        topic_settings: Settings of the story's topic that differ from the brokers' defaults.
+        transactions: Whether the scenario writes in transactions.
+        topic_settings: Settings of the scenario's topic that differ from the brokers' defaults.
         away: Returns the brokers that never come back, so that the end does not wait for them.
-        roles: Returns the story's names for its nodes: `{"n1": "A", "n2": "B"}`.
+        roles: Returns the scenario's names for its nodes: `{"n1": "A", "n2": "B"}`.
     """
 
     name: str

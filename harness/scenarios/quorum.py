@@ -1,9 +1,9 @@
-"""Settings and conditions that all stories about the controllers' quorum share.
+"""Settings and conditions that all scenarios about the controllers' quorum share.
 
-In Kafka, chance decides elections (KIP-595: random timeouts), but a story needs fixed winners. A
-follower that still hears its leader refuses its vote (KIP-996). A refused candidate tries again
-after its election timeout. So with these settings, n101 wins the first election. When n101 stops,
-n102 wins, and when n102 stops, n101 wins.
+In Kafka, chance decides elections (KIP-595: random timeouts), but a scenario needs fixed winners. A
+follower that still hears its leader does not vote for a candidate (KIP-996). A refused candidate
+tries again after its election timeout. So with these settings, n101 wins the first election. When
+n101 stops, n102 wins, and when n102 stops, n101 wins.
 """
 
 from harness.scenarios.protocol import Condition, Seen, Sight
@@ -47,7 +47,7 @@ def follows(node: str, leader: str, *, epoch: int) -> Condition:
 
 
 def voted(node: str, candidate: str, *, epoch: int) -> Condition:
-    """Wait until a controller's `quorum-state` names this candidate as its vote in this epoch."""
+    """Wait until a controller's `quorum-state` has a vote for this candidate in this epoch."""
 
     def look(sight: Sight) -> Seen:
         state = sight.quorum_file(node)

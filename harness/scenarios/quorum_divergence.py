@@ -1,9 +1,9 @@
 """The quorum's old leader writes records that no other node copies; the next epoch truncates them.
 
 The log of KRaft is replicated by Raft's rules with Kafka's fetches (KIP-595). A follower's fetch
-names an offset and an epoch. If the leader's log does not have this pair, the answer names the
-epoch and offset where the two logs part. The follower truncates its log at this offset, and fetches
-again. This is the leader-epoch rule of KIP-101 and KIP-279, as a part of the fetch itself.
+names an offset and an epoch. If the leader's log does not have this pair, the response names the
+epoch and the offset at which the two logs diverge. The follower truncates its log at this offset,
+and fetches again. So the leader-epoch rule of KIP-101 and KIP-279 is a part of the fetch.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Produce

@@ -2,8 +2,8 @@
 
 Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996). A node that hears no
 leader asks first whether it would win. Then it becomes a candidate in a new epoch, votes for
-itself, and leads once it has a majority's votes. Each node writes its vote to `quorum-state` before
-it answers. So no node votes twice in an epoch, even after a crash.
+itself, and leads once it has the votes of a majority. Each node writes its vote to `quorum-state`
+before it answers. So no node votes twice in an epoch, even after a crash.
 """
 
 from harness.scenarios.actions import Cut, Join, Kill, Pause, Produce, Resume, Start

@@ -20,7 +20,7 @@ _WORD = re.compile(r"[A-Z]+[a-z]*")
 
 
 class QuorumLook:
-    """Records the state of the quorum at each step of one story.
+    """Records the state of the quorum at each step of one scenario.
 
     Args:
         sight: Asks nodes and reads their files.
@@ -34,7 +34,7 @@ class QuorumLook:
         self._marks: dict[str, int] = {}
 
     def ask(self) -> None:
-        """Ask for high watermarks before the logs are copied, so that each copy reaches its own.
+        """Ask for high watermarks before the logs are copied: each copied log reaches that offset.
 
         Only controllers that claim to lead report a high watermark.
         """
@@ -65,7 +65,7 @@ class QuorumLook:
             )
 
     def states(self, nodes: Sequence[str]) -> Iterator[QuorumAtStep]:
-        """Yield each controller's `quorum-state` file, and each node's answer about the quorum."""
+        """Yield each controller's `quorum-state` file, and each node's report about the quorum."""
         for node in self._controllers:
             if state := self._sight.quorum_file(node):
                 yield QuorumAtStep(

@@ -5,9 +5,9 @@ leader learns only with the next fetch that a follower has a record. The leader'
 the lowest log end of the replicas in sync. Followers learn this value with the next response. See
 https://kafka.apache.org/documentation/#replication
 
-The story slows these moments down, so that they can be seen. Requests of the followers are delayed
-on their way to the leader, while the leader's responses still arrive. A fetch waits up to eight
-seconds at the leader.
+The scenario slows these moments down, so that they can be seen. Requests of the followers are
+delayed on their way to the leader, while the leader's responses still arrive. A fetch waits up to
+eight seconds at the leader.
 """
 
 from harness.scenarios.actions import Answered, Cut, Join, Produce

@@ -1,4 +1,4 @@
-"""Read the state of a running cluster for a story: from brokers' answers and from nodes' files."""
+"""Read the state of a running cluster from brokers' responses and from nodes' files."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ QUORUM_STATE = "quorum-state"
 
 
 def node_named(number: int | None) -> str | None:
-    """Return the node name of a broker or controller id; None for no id (None or -1)."""
+    """Return the node name for a broker id or controller id; None if the id is None or -1."""
     return None if number is None or number < 0 else f"n{number}"
 
 
@@ -44,7 +44,7 @@ class ClusterSight:
         cluster: The brokers.
         hosts: The nodes' machines, with their files.
         asker: Asks each broker directly.
-        place: The story's partition.
+        place: The scenario's partition.
         of_quorum: Whether to read the metadata log's files.
         tails: The nodes' logs.
     """
@@ -141,14 +141,14 @@ class ClusterSight:
         return process is not None and self.hosts.state_of(process) not in GONE
 
     def believed(self, node: str) -> Belief | None:
-        """Return the metadata of the story's partition, as one broker reports it."""
+        """Return the metadata of the scenario's partition, as one broker reports it."""
         with suppress(WireError):
             return self.asker.belief(node, self.place)
         return None
 
     @property
     def log_place(self) -> Place:
-        """The partition of the story's log: the brokers' partition, or the metadata log's."""
+        """The partition to read: that of the scenario, or that of the metadata log."""
         return (METADATA_TOPIC, 0) if self.of_quorum else self.place
 
 

@@ -26,7 +26,7 @@ out."""
 def copy_replicas(
     disk_of: Callable[[str], Disk], snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
 ) -> None:
-    """Copy some partitions' files from some nodes, and the checkpoint files of their log folders.
+    """Copy files of partitions from some nodes, and the checkpoint files of the log folders.
 
     Args:
         disk_of: Returns the files of a node.

@@ -1,4 +1,4 @@
-"""Find the lines that nodes have logged since a step of a story began."""
+"""Find the lines that nodes have logged since a step began."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +39,7 @@ class Tails:
     _sizes: dict[tuple[str, PurePosixPath], int] = field(default_factory=dict)
 
     def mark(self) -> None:
-        """Begin a step. Lines that are in the logs now are not fresh."""
+        """Begin a step. Lines that are already in the logs do not belong to the step."""
         self._sizes = {}
         for node in self.nodes:
             disk = self.disk_of(node)

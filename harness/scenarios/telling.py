@@ -1,4 +1,4 @@
-"""Describe a story in words: for a dry run, for its page, and for the list of scenarios."""
+"""Describe a scenario in words: for a dry run, for a run's page, and for the list of scenarios."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from results.record.verdict import Verdict
 
 
 def tell(plan: Plan, console: Console) -> None:
-    """Print the story of a scripted run step by step, and the end that it expects."""
+    """Print the steps of a scripted run, and the end that the scenario expects."""
     scenario = scenario_of(plan)
     console.print(f"{plan.name}: {scenario.title}", markup=False, style="bold", highlight=False)
     for number, step in enumerate(scenario.steps(plan), 1):
@@ -51,7 +51,7 @@ def command_of(scenario: Scenario, choices: dict[str, str], system: str, *, host
 
 
 def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
-    """Return the description of a scripted run's story.
+    """Return the description of a scripted run.
 
     Args:
         plan: The run's plan.
@@ -89,7 +89,7 @@ def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
 
 
 def _spectators(plan: Plan, scenario: Scenario) -> tuple[str, ...]:
-    """Return the brokers that never hold a replica of the story's partition."""
+    """Return the brokers that never hold a replica of the scenario's partition."""
     brokers = [f"n{number}" for number in range(1, plan.nodes + 1)]
     if scenario.of_quorum:
         return tuple(brokers)
@@ -118,6 +118,6 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
 
 
 def _nearest(system: str, known: Sequence[str]) -> str:
-    """Return the given system if the story works on its kind, otherwise the first known system."""
+    """Return the given system if the scenario works on its kind, else the first known system."""
     sort = system.partition(":")[0]
     return system if any(each.partition(":")[0] == sort for each in known) else known[0]

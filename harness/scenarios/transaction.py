@@ -1,4 +1,4 @@
-"""The transaction of a story. Its second message may be delayed."""
+"""The transaction of a scenario. The second message of the transaction may be delayed."""
 
 from cluster.kafka.lines import Lines
 from cluster.kafka.producing import RefusedError
@@ -12,7 +12,7 @@ class ScriptedTransaction:
     """One transaction, sent request by request and recorded as an op.
 
     Args:
-        props: The objects that the story uses.
+        props: The objects that the scenario uses.
         asked: The action that begins the transaction.
     """
 

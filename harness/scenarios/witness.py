@@ -1,4 +1,4 @@
-"""Record each step of a story, with the state of every replica at the end of the step."""
+"""Record each step of a scenario, with the state of every replica at the end of the step."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from results.record.steps import Belief, Line, NodeAtStep, Step, append_step, st
 
 ANSWER_LIMIT_S = 3.0
 MOST_LINES = 12
-"""The number of log lines that a step keeps for each node; these are the last lines."""
+"""For each node, a step keeps at most this number of log lines: the last lines."""
 MOST_LETTERS = 400
 
 
@@ -20,7 +20,7 @@ class Witness:
     """Records the end of each step.
 
     Args:
-        props: The objects that the story uses.
+        props: The objects that the scenario uses.
     """
 
     def __init__(self, props: Props) -> None:
@@ -70,7 +70,7 @@ class Witness:
         )
 
     def _leadership(self) -> tuple[int | None, int | None, tuple[int, ...]]:
-        """Return leader, epoch and ISR of the log that the story is about."""
+        """Return leader, epoch and ISR of the log that the scenario is about."""
         if self._props.scenario.of_quorum:
             told = (self._props.sight.quorum(node) for node in self._nodes)
             state = max((each for each in told if each), key=lambda it: it.epoch, default=None)
@@ -103,7 +103,7 @@ class Witness:
                 )
 
     def _lines(self, wanted: str) -> Iterator[Line]:
-        """Yield the log lines that the story wants to show, and all lines about truncations."""
+        """Yield the log lines that the scenario wants to show, and all lines about truncations."""
         place = partition_folder(self._props.sight.log_place)
         cut = rf"[Tt]runcat.*\b{place}\b|\b{place}\b.*[Tt]runcat"
         pattern = f"(?:{wanted})|{cut}" if wanted else cut

@@ -2,6 +2,6 @@
 
 Phases, nemesis, observer, director, record, judge and page are the same as for all other runs.
 `world.py` has the differences. The brokers are the reference cluster's machines on
-`cluster.reference.simulator`. The clients are simple simulated ones (`producer.py`, `consumer.py`).
-The usual crew (`workloads.crew`) controls them.
+`cluster.reference.simulator`. The clients are simple simulated clients (`producer.py`,
+`consumer.py`). The usual crew (`workloads.crew`) controls the clients.
 """

@@ -20,7 +20,7 @@ class Questions:
     """Requests in flight, each with the function that receives the response.
 
     Args:
-        numbers: Numbers for requests. All `Questions` on one machine share them.
+        numbers: Numbers for requests. All `Questions` on one machine share these numbers.
     """
 
     def __init__(self, numbers: Iterator[int] | None = None) -> None:

@@ -1,7 +1,7 @@
 """How a group's leader assigns partitions: range, round robin, and cooperative-sticky.
 
-Subscriptions and assignments are bytes that no broker reads. Here they are MessagePack, with the
-fields of Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
+Subscriptions and assignments are bytes that no broker reads. Here the bytes are MessagePack, with
+the fields of Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
     Attributes:
         topics: The topics that the member wants to read.
         owned: The partitions that the member has and wants to keep.
-        generation: The generation in which the member got these partitions; -1: none.
+        generation: The generation in which the member got these partitions; -1 means no generation.
     """
 
     topics: tuple[str, ...]
@@ -91,7 +91,7 @@ def _round_robin(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Assign a fair share to each member, and let members keep what they have (KIP-429).
+    """Assign a fair share to each member; a member keeps the partitions that it has (KIP-429).
 
     A partition that must move goes to its new member only after the old member has released it.
     """

@@ -76,7 +76,7 @@ class SimulatedChannel:
     def knock(self, *, timeout_s: float) -> str:
         """Send an invalid request, wait until the connection ends; return the connection's name.
 
-        The name is the one that the broker uses.
+        The broker uses this name for the connection.
         """
         asker, process = self._opened()
         came = asker.put(None, number=KNOCK, timeout_ns=_ns(timeout_s))

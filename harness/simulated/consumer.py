@@ -96,7 +96,7 @@ class Consumer:
         return key in self._readings
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return fetched records, partition ends or an error; wait for one up to the timeout."""
+        """Return fetched records, partition ends or an error; wait for them up to the timeout."""
         deadline_s = stopwatch_s() + timeout_s if timeout_s else 0
         while True:
             batch = self._polled(limit)

@@ -1,4 +1,4 @@
-"""Encode values as record batches (magic 2), and decode them, for simulated clients.
+"""Encode and decode record batches (magic 2) for simulated clients.
 
 See https://kafka.apache.org/documentation/#recordbatch. Batches are never compressed. All readers
 get the same bytes objects, so decoded batches are cached.
@@ -25,14 +25,14 @@ _BEFORE_SUMMED = struct.Struct(">qiibI")
 _BEHIND_SUM = struct.Struct(">hiqqqhii")
 _VALUE = struct.Struct(">q")
 _STAMPED = 0x08
-"""This attribute bit means that the timestamps are the broker's."""
+"""This attribute bit means that the timestamps come from the broker."""
 _NO_KEY = b"\1"
 """The length -1 as a zigzag varint."""
 _KEPT = 4096
 
 
 Record = tuple[int, int | None, int, int]
-"""A decoded record: offset, value, leader epoch, damage bits."""
+"""A decoded record: offset, number (value) of the message, leader epoch, damage bits."""
 
 
 def record_batch(
@@ -43,15 +43,15 @@ def record_batch(
     at_ms: int,
     payload: Callable[[int], bytes] | None = None,
 ) -> bytes:
-    """Return values as one record batch.
+    """Return one record batch with the given messages.
 
     Args:
-        values: The values, one for each record.
+        values: The numbers (values) of the messages.
         payload_bytes: The size of each record's payload.
         producer: Producer id, epoch and first sequence number; all -1 without idempotence.
         at_ms: The timestamp of all records.
-        payload: Returns the payload of a value, for records without key and headers. None: use
-            `contents.messages`.
+        payload: Returns the payload for a message's number, for records without key and headers.
+            None means that `contents.messages` makes key, payload and headers.
     """
     count = len(values)
     if payload is None:

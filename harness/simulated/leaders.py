@@ -1,4 +1,4 @@
-"""A simulated client's metadata: the known leaders, and when to ask for them again."""
+"""A simulated client's metadata: the known leaders, and the time of the next metadata request."""
 
 from collections.abc import Mapping, Sequence
 

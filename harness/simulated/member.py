@@ -30,7 +30,7 @@ class MemberMachine:
 
     Attributes:
         reader: Reads the assigned partitions.
-        membership: The membership in the group, which has the assigned partitions.
+        membership: The membership in the group, with the assigned partitions.
         news: Set once a poll would return something or call the listener.
     """
 
@@ -74,7 +74,7 @@ class MemberMachine:
 
 
 class SimulatedGroupClient:
-    """Implements `workloads.member.GroupClient`; its calls wait in virtual time.
+    """Implements `workloads.member.GroupClient`; the calls wait in virtual time.
 
     Args:
         machine: The client's running machine.
@@ -115,7 +115,7 @@ class SimulatedGroupClient:
         """Ask for the group's committed offsets.
 
         Raises:
-            GroupError: No answer came in time.
+            GroupError: No response came in time.
         """
         if not keys:
             return []
@@ -124,7 +124,7 @@ class SimulatedGroupClient:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions. If the call waits for the answers, return them.
+        """Commit offsets; if `wait` is true, wait for the responses and return the results.
 
         Raises:
             GroupError: The whole commit failed.
@@ -142,7 +142,7 @@ class SimulatedGroupClient:
         return []
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets; records fetched before are dropped."""
+        """Read on from other offsets; drop the records that were already fetched."""
         self._machine.reader.drop(starts)
         self._machine.reader.add(starts)
 

@@ -49,7 +49,7 @@ POLLED_LATE = "_MAX_POLL_EXCEEDED: Local: Maximum application poll interval exce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """The client settings that a membership uses; times in nanoseconds."""
+    """The client settings that a membership uses; times are in nanoseconds."""
 
     group: str
     client_id: str

@@ -42,8 +42,8 @@ REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
 })  # fmt: skip
-"""Errors that brokers report before they append. If the first try fails with one of them, the batch
-was not written."""
+"""Errors that brokers report before they append. If the first try fails with one of these errors,
+the batch was not written."""
 
 Done = Callable[[SendResult], None]
 
@@ -78,12 +78,12 @@ class Producer:
     """The state machine of a producer. Implements `workloads.protocol.LoneSender`.
 
     Args:
-        plan: Sets acks, idempotence, retries and limits.
+        plan: Determines acks, idempotence, retries and limits.
         leaders: The known leaders.
         wake: Triggers the timer `WORK` at once, for calls from outside of the machine.
         clock: Returns the virtual time, as used in the run's record.
-        lone: Whether the producer sends only a few named messages, each with a value and its name.
-            Then `serve` returns as soon as a delivery report comes.
+        lone: Whether the producer sends only a few named messages, as in a scenario. Then `serve`
+            returns as soon as a delivery report comes.
 
     Attributes:
         end: Ends the machine.
@@ -136,7 +136,7 @@ class Producer:
         """Do nothing. An op's messages form one batch, even if their leader is found later."""
 
     def close(self) -> None:
-        """End the producer's machine. Messages without a delivery report never get one."""
+        """End the producer's machine. Messages without a delivery report never get a report."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:

@@ -49,8 +49,8 @@ class Commit:
     Attributes:
         positions: The offset to commit for each partition.
         metadata: The metadata of each commit.
-        patience_ns: How long the request waits for a coordinator. If a coordinator cannot accept it
-            yet, the request is sent once more, as in librdkafka.
+        patience_ns: How long the request waits for a coordinator. If a coordinator cannot accept
+            the request yet, the request is sent once more, as in librdkafka.
     """
 
     positions: Mapping[Key, int]
@@ -141,7 +141,7 @@ class Wish:
         what: The request.
         ended: Receives the result, once.
         asked: Whether the request is in flight.
-        until_ns: When the wish is given up; None: it has no time limit.
+        until_ns: The time at which the wish is given up; None means no time limit.
         rests_until_ns: The request is not repeated before this time.
     """
 
@@ -157,7 +157,7 @@ class Wish:
             self.until_ns = now + self.what.patience_ns
 
     def answered(self, now: int, message: object) -> ErrorCode:
-        """Handle a response; return its error if a later request may succeed (`LATER`)."""
+        """Handle a response; if a later request may succeed (`LATER`), return the error."""
         error, answers = self.what.read(message)
         if error in LATER and self.until_ns is None:
             self.waits(now)

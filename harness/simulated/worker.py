@@ -163,7 +163,7 @@ class SimulatedWorker:
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the worker until the deadline, then kill it; return False if it was killed."""
+        """Wait for the worker until the deadline; if it still runs, kill it and return False."""
         by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
         if not by_itself:
             self._task.kill()

@@ -34,7 +34,7 @@ own number."""
 
 
 class SimulatedWorld:
-    """Implements `harness.world.World` with a simulation, whose time passes only in `play`.
+    """Implements `harness.world.World` with a simulation; time passes only in `play`.
 
     Args:
         plan: The run's plan.

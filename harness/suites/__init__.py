@@ -6,7 +6,7 @@ A night is one play of a suite, usually a nightly job, and consists of many runs
 - `ordering.py` orders the entries.
 - `playing.py` and `player.py` play several runs at once, each in a process of its own.
 - `judging.py` and `bench.py` judge all runs in one process with one Spark session.
-- `conductor.py` controls the night. It writes each event to the night's journal first
+- `conductor.py` controls the night. The conductor writes each event to the night's journal first
   (`journal.py`), so that a killed night can resume.
 - `night.py` computes a night's state from its journal.
 - `repeats.py` decides which failures to rerun; `results.repeats` counts the reruns.
@@ -16,6 +16,6 @@ A night is one play of a suite, usually a nightly job, and consists of many runs
 - `retention.py` deletes old runs.
 - `plugin.py` is the plugin for pytest.
 
-A suite's own files are in `STORE/.suites/<suite>/<night>/`. Its runs are in the store like all
-other runs, each with a `night.json`.
+A suite's own files are in `STORE/.suites/<suite>/<night>/`. The runs of a suite are in the store
+like all other runs, each with a `night.json`.
 """

@@ -1,11 +1,11 @@
 """Judge a suite's runs as they come, with one engine for all: `python -m harness.suites.bench`.
 
-Each input line is JSON and names a run's folder. The answer is a line with the run's verdict. Runs
-that arrive during a judgement are judged together in the next judgement. The verdict and the page
-are in the run's folder before the answer. A run that already has a verdict, from before a crash, is
-not judged again. If another process holds a run's lock (`logquake check`), the run is judged later,
-and other runs do not wait for it. A line may also ask to rewrite a run's page, because its count of
-reruns has changed.
+Each input line is JSON and names a run's folder. The response is a line with the run's verdict.
+Runs that arrive during a judgement are judged together in the next judgement. The verdict and the
+page are in the run's folder before the response. A run that already has a verdict, from before a
+crash, is not judged again. If another process holds a run's lock (`logquake check`), the run is
+judged later, and other runs do not wait for it. A line may also ask to rewrite a run's page,
+because its count of reruns has changed.
 """
 
 import json
@@ -129,7 +129,7 @@ def _taken(orders: Orders, *, wait_s: float | None) -> list[Words | None]:
 
     Args:
         orders: The queue; None in it marks the end.
-        wait_s: How long to wait for the first order; None: without limit.
+        wait_s: How long to wait for the first order; None means no limit.
     """
     try:
         first = orders.get(timeout=wait_s)

@@ -42,7 +42,7 @@ class Cause:
 
 
 def causes_of(nights: Sequence[NightState]) -> list[Cause]:
-    """Return the causes of failures in a suite's nights; new ones of the last night come first.
+    """Return the causes of failures in a suite's nights; the last night's new causes come first.
 
     Args:
         nights: The nights, the oldest first; the last is tonight.

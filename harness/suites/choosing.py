@@ -1,4 +1,4 @@
-"""Choose the next run of a suite's night. This is a pure function of the night's state."""
+"""Choose the next run of a suite's night. The choice is a pure function of the night's state."""
 
 from collections.abc import Collection, Mapping
 from statistics import fmean
@@ -9,8 +9,8 @@ JUDGING_S = 5.0
 """The time from the end of a run's play to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to
 20 s, median 5 s."""
 OVERHEAD_S = 38.0
-"""The time that a run takes in addition to its warm-up and main phase. It is used if neither the
-night nor the plan has a measured value."""
+"""The time that a run takes in addition to its warm-up and main phase. This value is used if the
+night and the plan have no measured value."""
 RECENT = 8
 
 
@@ -53,8 +53,8 @@ def next_item(
 def estimate_s(state: NightState, item: Item) -> float:
     """Return a run's estimated duration in seconds, from its start to its verdict.
 
-    The estimate comes from the entry's runs of tonight, or from its runs in the store. Otherwise it
-    adds the overhead of tonight's other runs to the plan's length.
+    The estimate comes from the entry's runs of tonight, or from the entry's runs in the store.
+    Otherwise the estimate is the plan's length plus the overhead of tonight's other runs.
     """
     took = sorted((each for each in state.items.values() if each.took_s),
                   key=lambda each: each.played_at)  # fmt: skip

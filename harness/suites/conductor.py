@@ -1,6 +1,6 @@
 """Control a suite's night: start runs, get verdicts, rerun failures, and keep the journal.
 
-Only this process writes the journal, and it writes each event before it acts on it. So a killed
+Only this process writes the journal. It writes each event before it acts on the event. So a killed
 night resumes from its journal (`resumed`). The processes of the runs and of the judge die with this
 process.
 """
@@ -49,7 +49,7 @@ INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
 """A run is given up when its process has died this many times in one night."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
-"""The longest time for a run: its plan's length times the factor, plus the seconds."""
+"""The time limit of a run: the length of its plan times the factor, plus the seconds."""
 
 Change = Callable[[NightState, Line], None]
 Event = PlayEvent | JudgeEvent
@@ -65,7 +65,8 @@ class Conductor:
         store: The folder of runs.
         folder: The night's folder.
         slots: How many runs are in progress at once.
-        deadline: When the budget is spent, in seconds since 1970; 0: no more runs start.
+        deadline: The time at which the budget is spent, in seconds since 1970; 0 means that no more
+            runs start.
         changed: Receives each line that is written to the journal.
         state: The night's current state.
     """

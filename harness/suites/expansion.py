@@ -38,8 +38,8 @@ class Entry:
     Attributes:
         name: Unique in the suite, and the same every night:
             `log/kafka:4.3.1/namespace/partition+kill#3`.
-        values: The plan's values; without a seed, unless the suite names one.
-        seed: The seed; None: a new seed each night.
+        values: The plan's values. They include a seed only if the suite names a seed.
+        seed: The seed; None means a new seed each night.
         weight: How early the entry's turn comes.
         labels: For each key of a `Match`, the text that the `Match` compares.
     """
@@ -80,8 +80,8 @@ def suite_named(path: Path) -> Suite:
     """Read the suite that the user named; reject an untrusted file that reaches beyond its runs.
 
     Raises:
-        SuiteError: The file cannot be read, or is not a suite. Or others can write it, and an entry
-            has ssh hosts, an image, clients, or a system with files of its own.
+        SuiteError: The file cannot be read, or is not a suite. Or other users can write the file,
+            and an entry has ssh hosts, an image, clients, or a system with files of its own.
     """
     suite = load_suite(path)
     if not is_own_file(path):
@@ -167,7 +167,7 @@ def _excluded(entry: Entry, suite: Suite) -> bool:
 
 
 def joined(*layers: Mapping[str, object]) -> PlanValues:
-    """Return plan values: later layers replace earlier ones, and tables of settings are merged."""
+    """Return plan values: later layers replace earlier layers; tables of settings are merged."""
     values: PlanValues = {}
     for layer in layers:
         for key, value in layer.items():
@@ -200,7 +200,7 @@ def _matrix(suite: Suite) -> Iterator[Entry]:
 
 
 def families(nemesis: str) -> tuple[str, ...]:
-    """Return the fault families in a text such as `partition+kill`; none for `none`."""
+    """Return the fault families in a text such as `partition+kill`; `none` means no families."""
     return () if nemesis == NONE else tuple(nemesis.split("+"))
 
 
@@ -219,7 +219,7 @@ def _stories(suite: Suite) -> Iterator[Entry]:
 
 
 def _story(suite: Suite, part: Part, hosts: str, axes: Axes) -> Entry:
-    """Return the entry of one scenario. There is only one, because a seed changes little."""
+    """Return the entry of one scenario. There is only one entry, because a seed changes little."""
     values = joined(
         story_values(part.scenario, part.choices, system=part.system),
         suite.hosts.get(hosts.partition(":")[0], {}),

@@ -1,8 +1,8 @@
 """The journal of a suite's night: a line for each event, written before the night continues.
 
 `STORE/.suites/<suite>/<night>/journal.jsonl` is only appended to, and synced. If a crash cut off a
-line, its event counts as not done. A resumed night begins a new line. `harness.suites.night`
-computes the night's state from the lines.
+line, the event of that line counts as not done. A resumed night begins a new line.
+`harness.suites.night` computes the night's state from the lines.
 """
 
 import threading
@@ -56,16 +56,17 @@ class Planned(_Line):
     repeats: str = ""
     """For a rerun: the run id of the failed run."""
     lasts_s: float = 0
-    """The length by the plan: warm-up and main phase."""
+    """The length according to the plan: warm-up and main phase."""
     takes_s: float = 0
-    """The estimated time from the start of the run to its verdict; 0: no estimate."""
+    """The estimated time from the start of the run to its verdict; 0 means no estimate."""
     measured: bool = False
     """Whether the estimate comes from runs in the store."""
     plan: dict[str, Any] = Field(default_factory=dict)
-    """For a run of a hunt: its complete plan without the seed. Empty: the entry has the plan."""
+    """For a run of a hunt: the run's complete plan without the seed. It is empty if the entry has
+    the plan."""
     parent: str = ""
-    """For a run of a hunt: the id of the run whose faults were changed for this run. Empty: the
-    faults are random."""
+    """For a run of a hunt: the id of the run whose faults were changed for this run. It is empty
+    if the faults are random."""
     otherwise: tuple[str, ...] = ()
     """For a control run: each difference from the failed run except the system, in sentences."""
 
@@ -85,10 +86,10 @@ class Played(_Line):
     item: int
     run_id: RunId
     sentence: str = ""
-    """Why the run was not played to its end; empty if it was."""
+    """Why the run was not played to its end; empty if the run reached its end."""
     main_at: float = 0
-    """When the main phase began, in seconds since 1970; 0: there was none, or it was
-    not recorded."""
+    """The time at which the main phase began, in seconds since 1970; 0 means that there was no main
+    phase or no record of it."""
     main_s: float = 0
     """The length of the main phase."""
     dropped: tuple[str, ...] = ()
@@ -117,7 +118,8 @@ class Judged(_Line):
     allowed: bool = False
     """For a valid verdict: whether anomalies were found, and all of them are allowed."""
     as_expected: bool | None = None
-    """For a scenario: whether it ended as expected; None: it is no scenario, or this is unknown."""
+    """For a scenario: whether it ended as expected. None means that this is unknown, or that the
+    run is no scenario."""
     signature: str = ""
     """The key of the failure's signature; empty if nothing failed."""
     sentence: str = ""
@@ -129,8 +131,8 @@ class Judged(_Line):
 class Reached(_Line):
     """The transitions that a run of a hunt reached, and the faults that took effect in it.
 
-    The line has only transitions and successions that no earlier line of the journal has. For a
-    rerun it has none.
+    The line has only transitions and successions that no earlier line of the journal has. The line
+    of a rerun has no transitions and no successions.
     """
 
     event: Literal["reached"] = "reached"
@@ -192,7 +194,7 @@ Line = (
     | Resumed | Dropped | Ended
 )  # fmt: skip
 MAX_JOURNAL_BYTES = 256 << 20
-"""The journal's size limit. A night of ten thousand runs writes a tenth of it."""
+"""The journal's size limit. A night of ten thousand runs writes a tenth of this size."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
 """Fields with texts that come from elsewhere and may hold invalid characters."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
@@ -214,7 +216,7 @@ class Journal:
         """Append lines; they are on disk when this method returns.
 
         Raises:
-            StoreError: The disk refuses.
+            StoreError: The journal cannot be written.
         """
         text = b"".join(_dumped(line) + b"\n" for line in lines)
         with self._lock:

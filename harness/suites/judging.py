@@ -1,4 +1,4 @@
-"""The judge of a suite's night: one process with one engine, which judges each run when it ends."""
+"""The judge of a suite's night: a process with one engine judges each run after the run's end."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
 LIMIT_S = 1800.0
-"""A judge with waiting runs must answer within this many seconds."""
+"""A judge with waiting runs must respond within this many seconds."""
 END_LIMIT_S = 120.0
 """How long the judge may take at the end to write the remaining pages."""
 MAX_DEATHS = 3
@@ -23,7 +23,7 @@ MAX_DEATHS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasJudged:
-    """The event that a run has its verdict, and its page is written.
+    """The event that a run has its verdict and its page.
 
     Attributes:
         run_id: The run.
@@ -96,7 +96,10 @@ class Judge:
                 self._order(self._child, root)
 
     def write_page(self, run_id: str) -> None:
-        """Ask the judge to rewrite a run's page, if the engine runs. The judge sends no answer."""
+        """Ask the judge to rewrite a run's page, if the engine runs.
+
+        The judge sends no response.
+        """
         root = (self.store / run_id).absolute()
         with self._lock:
             if self._child is not None:
@@ -110,7 +113,7 @@ class Judge:
                 self._start()
 
     def end_if_late(self) -> None:
-        """Kill a judge that has waiting runs and gives no answer; a new judge takes its place."""
+        """Kill a judge that has waiting runs and does not respond; a new judge takes its place."""
         with self._lock:
             if self._child is not None and self._waiting:
                 if stopwatch_s() - self._heard_s > LIMIT_S:
@@ -185,7 +188,7 @@ class Judge:
         self.events.put(NotJudged(run_id=self._run_id(root), sentence=str(answer["given_up"])))
 
     def _again(self) -> None:
-        """Give up a run that has killed the judge too often; restart the judge for the others."""
+        """Give up a run that has killed the judge too often; restart the judge for other runs."""
         why = self._why or f"the judge's process exited; see {self.folder / 'judge.log'}"
         first = next(iter(self._waiting), None)
         if first is None:

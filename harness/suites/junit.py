@@ -22,7 +22,7 @@ def junit_xml(state: NightState, causes: Sequence[Cause]) -> bytes:
 
     Args:
         state: The night's state.
-        causes: The causes in the suite's nights up to this one.
+        causes: The causes in the suite's nights up to this night.
     """
     items = [each for each in state.items.values() if not each.repeated or _failed(each)]
     cases = [_case(each, state, causes) for each in items]

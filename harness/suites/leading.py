@@ -105,15 +105,15 @@ def opened(
     """Open a night: resume the last one if it was killed and has budget left, else begin a new one.
 
     A killed night that does not resume is closed first. Its dead runs are healed, its played runs
-    are judged, and the webhook gets a message about it.
+    are judged, and the webhook gets a message about that night.
 
     Args:
         path: `SUITE.toml`.
         store: The folder of runs.
         mode: Whether to resume.
-        only: Selects the entries of a new night; None: all.
+        only: Selects the entries of a new night; None means all entries.
         before: For a hunt: journals of parts from other stores.
-        changed: The suite as changed by options; None: the file's suite.
+        changed: The suite after the changes by options; None means the suite in the file.
 
     Raises:
         SuiteError: The suite cannot be played, or the hunt's unfinished part has other values.
@@ -325,7 +325,7 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
 
 
 def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
-    """Return this night's runs without a line in the journal: the night died at their start."""
+    """Return runs that are missing in the journal, because the night died when they started."""
     known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
     found: dict[str, int] = {}
     for paths in Store(store).runs():

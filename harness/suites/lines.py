@@ -31,7 +31,7 @@ class Child:
 
     Args:
         module: The module to run.
-        log: The file for its standard error.
+        log: The file for the child's standard error.
         environment: Environment variables for the child, in addition to this process's own.
     """
 
@@ -65,7 +65,7 @@ class Child:
         return True
 
     def answers(self) -> Iterator[Words]:
-        """Yield the child's answers until it ends. Lines that are not JSON objects are skipped."""
+        """Yield the child's lines until the child ends; skip lines that are not JSON objects."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
@@ -85,7 +85,7 @@ class Child:
         self._process.kill()
 
     def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """End the child by closing its input, kill it if it is late; return its exit status."""
+        """Close the child's input, kill a child that ends too late, and return the exit status."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # The child has ended with unread input.
             self._process.stdin.close()

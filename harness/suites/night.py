@@ -46,11 +46,11 @@ class Item:
     Attributes:
         planned: The journal's line that planned the run.
         phase: The current phase.
-        run_id: The id of the run that counts; empty: no run has started.
+        run_id: The id of the run that counts; an empty string if no run has started.
         cut_short: Earlier runs of this item that died with the night's process.
         left: Changes of these dead runs that no heal could undo, in sentences.
-        started_at, played_at, judged_at: In seconds since 1970; 0: not yet.
-        main_at: When the main phase began, in seconds since 1970.
+        started_at, played_at, judged_at: Times in seconds since 1970; 0 means not yet.
+        main_at: The time at which the main phase began, in seconds since 1970.
         main_s: The length of the main phase.
         dropped: The faults that the schedule left out, with the reasons, in sentences.
         judged: The verdict.
@@ -90,7 +90,10 @@ class Item:
 
     @property
     def outcome(self) -> Validity | None:
-        """The outcome that counts: a scenario that ended as expected is valid. None: no outcome."""
+        """The outcome that counts: a scenario that ended as expected is valid.
+
+        None means no outcome.
+        """
         if self.phase is Phase.UNPLAYED:
             return Validity.UNKNOWN
         if self.judged is None:
@@ -122,7 +125,8 @@ class NightState:
     Attributes:
         suite, night: The names of the suite and the night.
         begun_at: In seconds since 1970.
-        guided: For a hunt: whether earlier runs guide its choices; None: not recorded.
+        guided: For a hunt: whether earlier runs guide its choices; None means that the journal does
+            not record this.
         budget_s: How long the night may last.
         items: The runs by number, in the order of the night. Reruns are added for failures.
         spans: The times during which a process played the night, as (start, end).
@@ -144,7 +148,7 @@ class NightState:
 
     @property
     def deadline(self) -> float:
-        """When the budget is spent, in seconds since 1970."""
+        """The time at which the budget is spent, in seconds since 1970."""
         return self.begun_at + self.budget_s
 
     @property
@@ -163,7 +167,7 @@ class NightState:
 
     @property
     def worst(self) -> Validity:
-        """The worst outcome; unknown if there is none."""
+        """The worst outcome; `unknown` if there is no outcome."""
         outcomes = [each.outcome for each in self.items.values() if each.outcome is not None]
         return max(outcomes, key=VALIDITY_RANK.__getitem__, default=Validity.UNKNOWN)
 
@@ -173,7 +177,7 @@ def folded(lines: Iterable[Line], state: NightState | None = None) -> NightState
 
     Args:
         lines: The lines, in order.
-        state: The state before these lines; None: an empty one.
+        state: The state before these lines; None means an empty state.
     """
     state = state or NightState()
     for line in lines:
@@ -256,7 +260,7 @@ def _put(state: NightState, item: Item) -> NightState:
 
 
 def _spans(spans: Sequence[tuple[float, float]], line: Line) -> tuple[tuple[float, float], ...]:
-    """Lengthen the last span, or begin a new one. Between crash and resume, no process played."""
+    """Lengthen the last span; if a killed night was resumed, begin a new span."""
     if not spans or isinstance(line, Resumed):
         return (*spans, (line.at, line.at))
     *before, (start, end) = spans

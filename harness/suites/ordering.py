@@ -14,7 +14,7 @@ def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) 
 
     Args:
         entries: The suite's entries.
-        waited: For each entry's name: how many nights ago the entry was played; 1: last night.
+        waited: For each entry's name: how many nights ago the entry was played; 1 means last night.
         night: The night's id.
     """
     return sorted(

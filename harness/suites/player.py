@@ -2,9 +2,9 @@
 
 Standard input and output are pipes to the night's main process. One JSON line names the run to
 play. Once the run has its folder, this process sends the run's id. The process starts nothing
-before the answer `go`. So the journal knows each run before the run can leave anything to heal. The
-last line reports how the run went. When the pipe closes, this process dies, and with it all
-processes of the run (see `harness.stage`).
+before the response `go`. So the journal contains each run before the run can leave anything to
+heal. The last line reports how the run ended. When the pipe closes, this process dies, and with it
+all processes of the run (see `harness.stage`).
 """
 
 import json
@@ -75,7 +75,7 @@ def _sentence(result: StageResult) -> str:
 
 
 def main_phase_s(paths: RunPaths) -> tuple[float, float]:
-    """Return the begin of a run's main phase, counted from the run's start, and its length.
+    """Return the begin of a run's main phase, counted from the run's start, and the phase's length.
 
     Return 0, 0 if there was no main phase.
     """

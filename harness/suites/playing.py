@@ -55,7 +55,7 @@ class WasRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """The event that a run's process died. Its remains were healed, except for those in `left`."""
+    """The event that a run's process died. The run was healed, except for the changes in `left`."""
 
     item: int
     run_id: str

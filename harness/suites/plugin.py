@@ -2,10 +2,10 @@
 
 An item has the name of its entry. All items together are one night of the suite, as with `logquake
 suite run`: several runs at once, one judge, reruns of failures, results in the store. An item waits
-for its entry's verdict. An unknown verdict is a failure with its reason, never a pass.
+for the verdict of its entry. An unknown verdict is a failure with its reason, never a pass.
 
-`logquake_pytest` defines the options. It registers this module only in sessions that name a suite,
-so other sessions do not import this module.
+`logquake_pytest` defines the options. That module registers this plugin only in sessions that name
+a suite, so other sessions do not import the plugin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NIGHTS: pytest.StashKey[dict[Path, PytestNight]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the suites that the user named, and only them if the user named nothing else."""
+    """Collect the suites that the user named, and nothing else if the user named only suites."""
     suites = [str(Path(each).resolve()) for each in config.getoption("--logquake")]
     if not suites:
         return
@@ -121,7 +121,7 @@ class EntryItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: _Style | None = None
     ) -> str:
-        """Return the reason without a stack trace, as the brokers failed, not the test code."""
+        """Return the reason without a stack trace, because the test code did not fail."""
         from harness.suites.pytest_night import EntryFailed  # noqa: PLC0415 - as above
 
         if isinstance(excinfo.value, EntryFailed):

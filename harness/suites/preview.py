@@ -69,13 +69,13 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
 def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[str]:
     """Yield the combinations and faults that a night leaves out, with reasons, in sentences.
 
-    The seeds of a night are not known yet. In rare cases they decide which faults fit in the main
-    phase.
+    The seeds of a night are not known yet. In rare cases the seeds decide which faults fit in the
+    main phase.
 
     Args:
         suite: The suite.
         entries: The suite's entries.
-        plans: The entries' plans, in their order.
+        plans: The entries' plans, in the order of the entries.
     """
     if count := excluded(suite):
         what = "combination" if count == 1 else "combinations"

@@ -25,8 +25,8 @@ class Outcome:
     """The result of an entry.
 
     Attributes:
-        failure: Why the entry is not valid; an empty string if it is.
-        skipped: Why the entry was not played; an empty string if it was.
+        failure: Why the entry is not valid; an empty string if the entry is valid.
+        skipped: Why the entry was not played; an empty string if the entry was played.
         properties: The entry's run and seed, for reports.
     """
 

@@ -66,8 +66,8 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
 def plan_of(entry: Entry, planned: Planned, store: Path) -> Plan:
     """Return the plan of a planned run.
 
-    A rerun keeps the swarm's choices of the failed run. A new seed would change them, and the rerun
-    would measure something else.
+    A rerun keeps the swarm's choices of the failed run. A new seed would change these choices, and
+    the rerun would measure something else.
 
     Args:
         entry: The suite's entry.
@@ -156,7 +156,7 @@ def _never(items: Iterable[Item]) -> str:
 
 
 def _missing(item: Item, state: NightState, key: str) -> str:
-    """Return why a rerun does not count; an empty string if it counts."""
+    """Return why a rerun does not count; an empty string if the rerun counts."""
     match item.phase:
         case Phase.JUDGED:
             return "" if counts(_trial(item), key) else "got no verdict"

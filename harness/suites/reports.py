@@ -21,7 +21,7 @@ def write_results(store: Path, suite: str, folder: NightFolder) -> None:
     """Write the current results of a night.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: A file cannot be written.
     """
     nights = states_until(store, suite, folder)
     causes = causes_of(nights)
@@ -94,7 +94,7 @@ def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
 
 
 def exit_code(state: NightState) -> int:
-    """Return a night's exit code: the code of its worst verdict, or of `unknown` if unfinished."""
+    """Return a night's exit code: that of the worst verdict; an unfinished night is `unknown`."""
     unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
     worst = max(
         state.worst,

@@ -51,7 +51,7 @@ def to_drop(
     Args:
         runs: The suite's runs.
         keep: The limits for a run's age, and for the size of all runs together.
-        spared: Runs that are never deleted; their size counts.
+        spared: Runs that are never deleted. The size of these runs counts, too.
         now_s: In seconds since 1970.
     """
     oldest_first = sorted(runs, key=lambda run: (run.at, run.run_id))

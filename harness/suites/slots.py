@@ -68,11 +68,11 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
 
 
 def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
-    """Return the number of runs that fit: one per core if memory allows, and at least one.
+    """Return the number of runs that fit: one per core if there is enough memory; at least one.
 
     A run's brokers are busy while they start, and hardly busy afterwards. So one run for each core
-    leaves room for the judge. More runs would slow down clients, and a run without traffic is
-    unknown. The remaining memory is for further runs that are ending.
+    leaves room for the judge. More runs would slow down clients, and without traffic the verdict of
+    a run is unknown. The remaining memory is for further runs that are ending.
 
     Args:
         cores: The cores that Logquake may use.

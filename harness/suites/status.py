@@ -36,7 +36,7 @@ class Status:
 
     Attributes:
         state: The night's state.
-        causes: The causes in the suite's nights up to this one.
+        causes: The causes in the suite's nights up to this night.
         led: Whether a process plays the night now.
         now_s: The moment, in seconds since 1970.
         reached: The last milestone of each run in progress, by run id.

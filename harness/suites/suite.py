@@ -24,7 +24,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 PlanValues = dict[str, Any]
-"""Values of a plan, as in a plan file. The plan itself validates them."""
+"""Values of a plan, as in a plan file. The plan itself validates these values."""
 
 
 class SuiteError(PlanError):
@@ -38,14 +38,14 @@ class Table(BaseModel):
 
 
 class Axes(Table):
-    """The axes of the matrix; each value of an axis is combined with each value of the others."""
+    """The axes of the matrix; each value of an axis is combined with all values of other axes."""
 
     systems: tuple[str, ...] = ("kafka:4.3.1",)
-    """Systems under test, as a plan's `system`."""
+    """Systems under test, in the form of a plan's `system`."""
     configurations: tuple[str, ...] = (DEFAULT,)
     """Names of tables `[configurations.NAME]`."""
     hosts: tuple[str, ...] = ("auto",)
-    """Kinds of hosts, as a plan's `hosts`."""
+    """Kinds of hosts, in the form of a plan's `hosts`."""
     workloads: tuple[str, ...] = ("log",)
     """An empty list means: only scenarios."""
     nemeses: tuple[str, ...] = ("partition+kill+pause",)
@@ -68,7 +68,7 @@ class HandEntry(Table):
     name: str = Field(pattern=r"^[^\s#:/][^\s#]{0,120}$")
     """The entry's name in reports."""
     plan: PlanValues = Field(default_factory=dict)
-    """Keys of the entry's plan, which override those of the suite."""
+    """Keys of the entry's plan. They override the keys of the suite."""
     seeds: int | tuple[int, ...] = 1
     """The number of new seeds each night, or a list of seeds."""
     weight: float = Field(default=1, gt=0)
@@ -132,27 +132,26 @@ class Hunt(Table):
     """The values from which a hunt chooses its runs; see `harness/suites/hunting`."""
 
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
-    """Systems under test, as a plan's `system`."""
+    """Systems under test, in the form of a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
     """For a system: a control system without the bugs in question. Failures are also played on the
     control system."""
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
     """The workloads to choose from at random."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
-    """The families of faults to choose from; `all`: all that can be played here."""
+    """The families of faults to choose from; `all` means all that can be played here."""
     most_families: int = Field(default=4, ge=1, le=40)
     """The most families of faults in one run."""
     clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
-    """The kinds of clients to choose from at random, as a plan's `client_kind`."""
+    """The kinds of clients to choose from at random, in the form of a plan's `client_kind`."""
     hosts: str = "auto"
-    """The kind of hosts, as a plan's `hosts`."""
+    """The kind of hosts, in the form of a plan's `hosts`."""
     guided: bool = True
     """Whether earlier runs guide the choice; otherwise all values are equally likely."""
     escalate: bool = True
     """Whether faults become denser while runs are valid."""
     repeats: int = Field(default=5, ge=0, le=100)
-    """How often the first run of a failure is rerun, and its plan is played on the
-    control system."""
+    """How often the first run of a failure is rerun, here and on the control system."""
     main: float | None = Field(default=None, gt=0)
     """The total time of main phases without reruns, in seconds; written as `4h`. If left out, the
     budget decides."""
@@ -298,7 +297,7 @@ def suite_from(values: Mapping[str, object], what: str) -> Suite:
     """Return a suite from the values in its file.
 
     Args:
-        values: By key.
+        values: The values by key.
         what: The suite's name in messages.
 
     Raises:
@@ -340,7 +339,7 @@ def _sentence(invalid: ValidationError) -> str:
 
 
 def _keys(table: list[str]) -> Iterator[str]:
-    """Yield the keys of one of the suite's tables, given its path such as `["entries", "0"]`."""
+    """Yield the keys of a table of the suite; the table's path is like `["entries", "0"]`."""
     known: Mapping[str, type[Table]] = {
         "": Suite, "axes": Axes, "entries": HandEntry, "exclude": Match, "weights": Weight,
         "repeat": Repeat, "keep": Keep, "hunt": Hunt,

@@ -21,7 +21,7 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
 
     Args:
         state: The night's state.
-        causes: The causes in the suite's nights up to this one, new ones first.
+        causes: The causes in the suite's nights up to this night, new causes first.
     """
     broken = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     parts = [
@@ -51,11 +51,11 @@ def counts(state: NightState) -> dict[str, int]:
 
 
 def beyond_main(state: NightState) -> float | None:
-    """Return the share of a night without any run in its main phase; None if no run had one.
+    """Return the share of a night in which no run was in its main phase; None without main phases.
 
-    The night is the time during which a process played it, up to the verdict on the last run. Main
-    phases at the same time count once. Their sum would hide starts and ends, and could be longer
-    than the night. Runs that were cut short do not count, because they were played again.
+    Only the time during which a process played the night counts, up to the verdict on the last run.
+    Main phases at the same time count once. The sum of all main phases could be longer than the
+    night. Runs that were cut short do not count, because they were played again.
     """
     phases = sorted((each.main_at, each.main_at + each.main_s) for each in _with_main(state))
     if not phases or not state.active_s:

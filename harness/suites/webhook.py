@@ -20,7 +20,7 @@ _REFUSED_FROM = 300
 
 
 def message(state: NightState, causes: Sequence[Cause]) -> dict[str, object]:
-    """Return the message to post, as JSON. Chat services show its field `text`."""
+    """Return the message to post, as JSON. Chat services show the field `text` of the message."""
     tonight = [each for each in causes if each.tonight and each.valid == Validity.INVALID]
     fresh = [each for each in tonight if each.new]
     told = ", ".join(f"{count} {word}" for word, count in counts(state).items() if count)
@@ -49,7 +49,7 @@ def _cause(cause: Cause) -> dict[str, object]:
 
 
 def post(state: NightState, causes: Sequence[Cause]) -> str:
-    """Post a night to the address in LOGQUAKE_WEBHOOK, if that is set.
+    """Post a night to the address in LOGQUAKE_WEBHOOK, if this variable is set.
 
     Returns:
         A sentence on the result, without the address; empty if there is no address.

@@ -2,11 +2,11 @@
 
 A bundle contains everything that is needed to judge and show the run on another machine: the plan,
 milestones, tables, statistics and verdict. For each node it contains settings, checkpoint files and
-logs. Live streams and log segments are optional, because the tables hold their contents.
+logs. Live streams and log segments are optional, because the tables have the same contents.
 
 Two groups of files are never included:
 
-- Files that `logquake heal` reads (`ledger.jsonl`, `processes.jsonl`, `ssh.json`). The other
+- The files that `logquake heal` reads (`ledger.jsonl`, `processes.jsonl`, `ssh.json`). The other
   machine has no fault of this run to undo.
 - Pages. The receiver renders the page again, so no script from another person is shown.
 """

@@ -3,8 +3,8 @@
 If a text begins like a formula (`=`, `+`, `-`, `@`, a tab, a carriage return), the export puts an
 apostrophe before it. A spreadsheet then shows the text and does not compute it. OWASP's "CSV
 Injection" describes this rule. A missing value is an empty cell. Times are nanoseconds since the
-run's start. A value has up to 64 bits, but a spreadsheet keeps only 53. Import such columns as text
-if you need all digits.
+run's start. An integer has up to 64 bits, but a spreadsheet keeps only 53. Import such columns as
+text if you need all digits.
 """
 
 import json
@@ -46,7 +46,7 @@ def write_sheets(paths: RunPaths, folder: Path) -> list[Path]:
         folder: The folder for the files; created if it is missing.
 
     Returns:
-        The files written.
+        The written files.
 
     Raises:
         StoreError: A table is damaged, or a file cannot be written.

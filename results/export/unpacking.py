@@ -1,6 +1,6 @@
 """The temporary folder into which a bundle is unpacked before the run moves into the store.
 
-The importing process locks the folder itself with flock(2). The lock ends with its process. So a
+The importing process has a lock on the folder (flock(2)). The lock ends with the process. So a
 later import can distinguish an abandoned folder from a folder that is in use.
 """
 

@@ -105,7 +105,7 @@ class Index:
             runs: All runs of the store, if the caller has just listed them; None to list them here.
 
         Returns:
-            The number of runs read.
+            How many runs were read.
 
         Raises:
             StoreError: The store cannot be read.

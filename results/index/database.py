@@ -57,8 +57,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open an index file; if it is damaged or has another version, remove and rebuild it.
 
     The index is kept in memory in three cases: the file cannot be written, another process locks it
-    for too long, or other users may write to its folder. In the last case they could insert rows
-    through a forged SQLite journal.
+    for too long, or other users may write to its folder. In the last case, those users could insert
+    rows through a forged SQLite journal.
     """
     if not _is_closed(path.parent):
         return in_memory()
@@ -105,7 +105,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _is_ours(path: Path) -> bool:
-    """Return whether a path is missing, or a regular file that no other user owns or can write."""
+    """Return whether a path is missing, or is a regular file that no other user can change."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and is_closed(path)
     except FileNotFoundError:

@@ -85,7 +85,7 @@ def read_run(paths: RunPaths) -> RunRow:
 
 
 def read_reached(paths: RunPaths) -> Reached:
-    """Return the transitions that a run reached; empty if its statistics are damaged or a link."""
+    """Return the transitions that a run reached; empty if its statistics are damaged or linked."""
     if paths.statistics.is_symlink():
         return Reached()
     try:
@@ -171,7 +171,7 @@ def _of_night(night: Night | None) -> dict[str, object]:
 
 
 def stored_names(paths: RunPaths) -> Names:
-    """Return the short names of a run's values and, if the ops table is small, of its ops."""
+    """Return the short names of a run's messages and, if the ops table is small, of its ops."""
     ops = paths.table("ops")
     inside = not paths.record.is_symlink() and is_plain(ops)
     small = inside and ops.stat().st_size <= MAX_OPS_BYTES

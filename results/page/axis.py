@@ -74,7 +74,7 @@ def scene_axis(scene: Scene, *, before: Scene | None, left: float) -> Axis:
 
     Args:
         scene: The step to draw.
-        before: The step before; its logs may reach further.
+        before: The step before; the logs of that step may be longer.
         left: Left edge of the first column.
     """
     known = [each for each in (before, scene) if each]

@@ -30,8 +30,8 @@ _STAMP_BYTES = 25
 _QUARTER_S = 900
 """Offsets of time zones from UTC are multiples of this number of seconds."""
 _EARLY_S = 60
-"""A broker's clock may be up to this number of seconds behind Logquake's clock. Its first line may
-come many minutes after the start."""
+"""A broker's clock may be up to this number of seconds behind Logquake's clock. The first line of a
+broker's log may come many minutes after the start."""
 _CHUNK = 1 << 16
 _LOOKED_AT = 4000
 """Number of bytes of a line that are searched."""
@@ -286,7 +286,7 @@ def _inside(
 ) -> Iterator[tuple[bytes, int, float]]:
     """Yield (beginning, length, second) of each line in the time window.
 
-    If a node's clock was shifted, its lines about the main anomaly's truncation are yielded too.
+    If a node's clock was shifted, also yield the node's lines about the main anomaly's truncation.
     """
     first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in wanted.window)
     named = _names(wanted.place)

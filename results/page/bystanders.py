@@ -1,10 +1,10 @@
-"""Find faults near the main anomaly that the explanation of a lost write does not need.
+"""Find faults that are near the main anomaly, but are not needed to explain a lost write.
 
 The page lists these faults apart from the explanation. A fault is listed apart in two cases:
 
 - It began after the last truncation of the message.
-- It hit no broker that led the partition, acknowledged the message or truncated it between the send
-  and the truncation. It also was not in force around an election.
+- It hit no broker that, between the send and the truncation, led the partition, acknowledged the
+  message or truncated it. It also was not in force around an election.
 
 Faults that delete records or cause an election always stay in the explanation.
 """
@@ -38,7 +38,7 @@ class Bystanders:
 
 
 def bystanders(case: Case, near: Sequence[FaultLine], cuts: Sequence[Told]) -> Bystanders:
-    """Return the faults near a lost write that its explanation does not need.
+    """Return the faults that are near a lost write, but are not needed to explain it.
 
     The result is empty for other anomalies.
 

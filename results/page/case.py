@@ -1,7 +1,7 @@
 """Read the facts about the main anomaly: its operations, replicas, leaders and ISR over time.
 
-The main anomaly is the example that shows the failure best. The code calls it the witness. The
-tables are filtered by its partition, so the cost does not grow with the run's size.
+The main anomaly is the example that shows the failure best. The code calls it the witness. Only
+rows of the main anomaly's partition are read, so the cost does not grow with the run's size.
 """
 
 import functools
@@ -54,10 +54,10 @@ class Case:
 
     Attributes:
         example: The main anomaly.
-        values: The values that the main anomaly concerns, its own value first.
-        sends, polls: Rows of related sends and polls, in order of time. They are at the main
-            anomaly's offset, have its values, or are named in its evidence. `sends` also has the
-            sends that failed while the partition was unavailable.
+        values: The values (numbers) of the messages that the main anomaly concerns, its own first.
+        sends, polls: Rows of related sends and polls, in order of time. These rows are at the main
+            anomaly's offset, have one of `values`, or are named in the anomaly's evidence. `sends`
+            also has the sends that failed while the partition was unavailable.
         looks: Observations of each replica, in order of time.
         reigns: Periods of leadership, in order of time.
         isr: (time, brokers) for each observed change of the ISR.

@@ -136,7 +136,7 @@ def close_up(
         window: (from, to) in seconds since the run's start.
         faults: The run's faults.
         lines: Lines of brokers' logs, with their anchors.
-        named: A function that returns the short name of a value.
+        named: A function that returns the short name of a message, given its value.
     """
     sheet = _Sheet(window=window)
     near = [each for each in faults if sheet.touches(each.requested_s, _end(each, sheet))]

@@ -20,7 +20,7 @@ class Coverage:
 
     Attributes:
         transitions: Names, in the order of the catalogue.
-        pairs: Number of pairs of successive transitions reached.
+        pairs: Number of reached pairs of successive transitions.
         first: Transitions and pairs reached for the first time in the store; None if there is no
             index.
         never: Number of the catalogue's transitions that no run of the store reached; None if there

@@ -39,7 +39,7 @@ class Told:
         cut: The log end offset after the truncation; None if only observations show it.
         logged: Whether the time comes from the broker's own log. Otherwise the truncation happened
             before this time.
-        another: Whether the truncation removed an earlier record at the offset, not the main
+        another: Whether the truncation removed an earlier record at the offset instead of the main
             anomaly's message.
     """
 

@@ -1,4 +1,4 @@
-"""The fate of each message of a scripted run: the replicas that hold it, and its readers."""
+"""The fate of each message of a scripted run: the replicas that have it, and its readers."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,8 @@ class Ending:
     Attributes:
         acknowledged: Sequence numbers of the acknowledged messages.
         unanswered: Sequence numbers of the messages that were sent but never acknowledged.
-        holders: For each sequence number, the replicas and offsets that hold the message, as text.
+        holders: For each sequence number, the replicas that have the message and the offsets, as
+            text.
         read: Names of the messages that the last reader got, in order; None if there was no reader.
     """
 
@@ -49,7 +50,7 @@ class Fate:
 
 
 def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
-    """Return the acknowledged messages of a run, and those stored and read at the run's end."""
+    """Return the acknowledged messages of a run, and the messages stored and read at the end."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
     read = _read(tables, place)

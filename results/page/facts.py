@@ -32,7 +32,7 @@ def facts_of(
 
 
 def _sent(evidence: Evidence, told: Told) -> Iterator[Card]:
-    """Yield a card with the name of the client that sent the main anomaly's value."""
+    """Yield a card with the name of the client that sent the main anomaly's message."""
     own = f"sent value {evidence.get('value')} "
     for each in told.events:
         if each.kind is Kind.SENT and each.what.startswith(own):

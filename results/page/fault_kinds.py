@@ -17,9 +17,9 @@ class KindLine:
         planned: Number of faults that were scheduled before the main phase ended.
         confirmed: Number of planned faults with a measured effect.
         without_effect: Number of planned faults without an effect; `planned` is the sum of both.
-        healed: Number of confirmed faults that were observed to be over.
-        not_healed: Number of faults not observed to be over. A fault without an effect counts only
-            if its heal failed.
+        healed: Number of confirmed faults whose end was observed.
+        not_healed: Number of faults whose end was not observed. A fault without an effect counts
+            only if its heal failed.
     """
 
     kind: str

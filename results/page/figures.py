@@ -14,8 +14,8 @@ class Figures:
     """Counts of a run.
 
     Attributes:
-        offered, missed: Number of operations that the plan's rate scheduled, and of those among
-            them for which no process was free; None if the plan has no rate.
+        offered, missed: Number of operations that the plan's rate scheduled, and how many of these
+            did not start, because no process was free; None if the plan has no rate.
         held: Share of offered operations that were not missed, from 0 to 1; None without a rate.
         calm_held: The same share for seconds without a fault.
         operations: (f, count for each outcome in `outcomes`, sum).

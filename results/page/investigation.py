@@ -39,10 +39,10 @@ class Investigation:
         case: The record's facts about the main anomaly; None if there is none.
         told: The main anomaly's events; None if none of them has a time.
         close_up: The drawing of the period around the main anomaly.
-        names: Names of the run's ops and values.
+        names: Names of the run's ops and messages.
         logs: Lines of brokers' logs around the main anomaly; None if there are no logs.
         recurrence: Whether the failure occurred before, and how often it recurs.
-        coverage: The transitions reached; None if the judge did not compute them.
+        coverage: The reached transitions; None if the judge did not compute them.
         faults, milestones: Faults and milestones of the run.
         plan: The run's plan; None if it cannot be read.
         trouble: Reason why the verdict cannot be read; empty if it can.

@@ -1,8 +1,7 @@
-"""Group the logs of a scripted run's replicas into runs of consecutive similar records.
+"""Group the records of each replica's log in a scripted run: consecutive similar records.
 
-A drawing needs the record at each offset, and whether another log has an equal record at that
-offset. One hundred messages of one batch form one run of records, so a long log costs no more than
-a short one.
+A drawing shows the record at each offset, and whether another log has an equal record there. One
+hundred messages of one batch form one run of records, so a long log costs no more than a short one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

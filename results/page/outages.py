@@ -20,8 +20,8 @@ class Outage:
     Attributes:
         place: The partition, `log-0-1`.
         seconds: Number of seconds with open sends but no success.
-        longest: Largest number of such seconds in a row. Seconds without sends are skipped: they
-            neither count nor interrupt the row.
+        longest: Largest number of such seconds in a row. Seconds without sends are skipped: they do
+            not count, and the row continues after them.
         calm: Number of such seconds while no fault was in force.
         spans: (first, last) second of each unavailable period, both inclusive.
     """

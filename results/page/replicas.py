@@ -255,7 +255,7 @@ def _gone(tables: RunTables, example: Example, told: _Told) -> frozenset[str]:
 
 
 def _gone_first(told: _Told, gone: frozenset[str], *, here: int) -> _Told:
-    """Put values that no replica's log has before other values at the same offset.
+    """Sort the values at each offset: first the values that are missing in all replicas' logs.
 
     At the anomaly's own offset, the order does not change.
     """

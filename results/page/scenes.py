@@ -79,7 +79,7 @@ class Scene:
         return known.called if known else node
 
     def broker(self, number: int | None) -> str:
-        """Return the name, in the scenario, of the broker or controller with this number."""
+        """Return the scenario's name for the broker or controller with this number."""
         return "no broker" if number is None or number < 0 else self.called(f"n{number}")
 
     def replica(self, node: str) -> ReplicaAt | None:

@@ -1,7 +1,7 @@
 """The page that compares several systems under one plan: a row per seed, a column per system.
 
-The page is one HTML file without scripts or outside resources. It is made from the verdicts of the
-runs and links to their pages.
+The page is one HTML file without scripts or outside resources. It shows the verdicts of the runs,
+and has links to the runs' pages.
 """
 
 import os
@@ -74,7 +74,7 @@ class _Cell:
     href: str
 
     def names(self, sentence: str) -> str:
-        """Return a sentence in which short names replace the ids of ops and values."""
+        """Return a sentence in which short names replace the ids of ops and messages."""
         return names_of(self.run.paths)(sentence) if self.run.paths else sentence
 
     @property

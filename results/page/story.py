@@ -1,4 +1,4 @@
-"""The page section of a scripted run: its steps as drawings, next to a run with another rule."""
+"""The page section that draws the steps of a scripted run, next to a run with another rule."""
 
 import itertools
 import os
@@ -103,7 +103,7 @@ class StoryPage:
             reader.
         lost_by_all: Messages that both runs lost.
         unclean: Whether the plan allowed unclean leader elections.
-        commands: Commands that make a run with another rule, if the store has none.
+        commands: Commands that make a run with another rule, if the store has no such run.
         troubles: Files that could not be read, in sentences.
     """
 
@@ -157,7 +157,7 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
 
     Args:
         paths: The run.
-        page: The future page file; the link to the other run's page is relative to it.
+        page: Path of the page to write; the link to the other run's page is relative to this path.
     """
     mine = told(paths)
     if mine is None:

@@ -138,7 +138,7 @@ def timeline(
         milestones: The run's milestones.
         faults: The run's faults.
         verdict: The run's verdict; None if the run was not judged.
-        named: A function that replaces ids of ops and values in a sentence by short names.
+        named: A function that replaces the ids of ops and messages in a sentence by short names.
     """
     leaders = tables.statistics("leaders").to_pylist()
     availability = tables.statistics("availability").to_pylist()
@@ -283,7 +283,7 @@ def _time_ns(example: Example) -> int | None:
 
 
 def _add_availability(sheet: _Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add a bar for each time step, as high as the share of successful attempts."""
+    """Add a bar for each time step; its height is the share of successful attempts."""
     tried: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     step = max(1, round(sheet.end_s / MAX_BARS))
     for row in rows:

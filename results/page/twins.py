@@ -1,4 +1,4 @@
-"""Find a run of the scenario with another rule, and the first step at which the two differ."""
+"""Find a run of the scenario with another rule, and the first step at which the runs differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
 
 COMPARED = ("rule", "elr")
-"""Scenario choices by which two runs can be compared; the first one of a scenario is used."""
+"""Scenario choices by which two runs can be compared. If a scenario has both, the first is used."""
 _ORDER: dict[str, int] = {
     Rule.HIGH_WATERMARK: 0,
     Rule.LEADER_EPOCH: 1,

@@ -1,9 +1,9 @@
 """List the events of the main anomaly: its sends, acknowledgements, truncations, reads, and so on.
 
 The main anomaly is the example that shows the failure best. The code calls it the witness. Each
-event is a row of the record, or follows from two rows. Nothing is guessed. A truncation has the
-time from the broker's log if the broker uses this machine's clock and no fault shifted this clock.
-If an event's time is unknown, its text states that.
+event is a row of the record, or follows from two rows. Nothing is guessed. The time of a truncation
+comes from the broker's log if the broker's clock is reliable: it is this machine's clock, and no
+fault shifted it. If an event's time is unknown, its text states that.
 """
 
 import bisect
@@ -224,7 +224,7 @@ def _client(row: Row) -> str:
 
 
 def _first(rows: Sequence[Row], case: Case, most: int) -> list[Row]:
-    """Return up to `most` rows; the rows with the main anomaly's values come first."""
+    """Return up to `most` rows; the rows of the main anomaly's messages come first."""
     mine = [row for row in rows if row["value"] in case.values]
     rest = [row for row in rows if row["value"] not in case.values]
     return [*mine, *rest][:most]
@@ -246,10 +246,10 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
     """Return whether only this leader can have acknowledged a send.
 
     A leader that is cut off may continue while another broker leads. Only the leader epoch in a
-    copy of the record shows which of the two brokers acknowledged it. The send must also be too
-    short for the client to send to both brokers. It must end well before the observed end of the
-    leadership, because elections are observed late. Without a copy, for example after a truncation,
-    only a partition's first leader can be named.
+    copy of the record shows which of the two brokers acknowledged it. The send must also have been
+    so short that the client had no time to send to both brokers. It must end well before the
+    observed end of the leadership, because elections are observed late. Without a copy, for example
+    after a truncation, only a partition's first leader can be named.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -297,10 +297,10 @@ def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
 
 
 def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
-    """Yield, for each log, its first observation beyond the anomaly's offset, or that it has none.
+    """Yield an event for each log: when it was first observed to reach beyond the anomaly's offset.
 
-    If a log was never truncated at this offset, it had its final content there already at the first
-    observation.
+    If a log was never observed beyond the offset, the event states that. If a log was never
+    truncated at the offset, its final record there was present from the first observation on.
     """
     taken = any(each.kind in LOSING for each in faults)
     cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
@@ -338,7 +338,7 @@ def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Ev
 
 
 def _after_first_reign(case: Case) -> float:
-    """Return the time of the first leader change after the anomaly's value was acknowledged."""
+    """Return the time of the first leader change after the anomaly's message was acknowledged."""
     acked = [row for row in case.sends if row["acked"] and row["complete_ns"]]
     own = [row for row in acked if row["value"] in case.values[:1]] or acked
     begun = min((row["complete_ns"] for row in own), default=0)

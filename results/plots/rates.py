@@ -1,4 +1,4 @@
-"""Plot operations per second for each outcome, and those for which no process was free."""
+"""Plot operations per second, for each outcome; operations without a free process are `missed`."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -50,8 +50,8 @@ class Commands(BaseModel):
 
     Placeholders in each word: `{node}` and `{id}` are the node's name and broker id. `{own_host}`
     and `{own_port}` are its address. `{pid}` is the process that `status` printed last. `{host}`
-    and `{port}` are the other node of `cut`, `join` and `reach`. `{prefix}` is the prefix of the
-    run's topics.
+    and `{port}` are the address of the other node, for `cut`, `join` and `reach`. `{prefix}` is the
+    prefix of the run's topics.
 
     Attributes:
         kill: Kills the broker without warning (SIGKILL).
@@ -61,7 +61,7 @@ class Commands(BaseModel):
         cut, join: `cut` blocks all packets between the node and `{host}`, in both directions;
             `join` undoes this. `join` without a `cut` is not an error.
         files: Prints a tar archive of the folders `{prefix}*` in the broker's log directories.
-        status: Prints `running PID`, `paused PID` or `gone`, or prints like `ps -o stat=,pid=`.
+        status: Prints `running PID`, `paused PID` or `gone`, or a line as from `ps -o stat=,pid=`.
         reach: Exits with 0 if the node can connect to `{host}` `{port}`.
     """
 
@@ -188,7 +188,7 @@ def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
 
 
 def _makes_tokens(settings: Mapping[str, str]) -> bool:
-    """Return whether librdkafka would create unsigned OAuth tokens itself with these settings."""
+    """Return whether, with these settings, librdkafka itself would create unsigned OAuth tokens."""
     named = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms", "")
     return (
         settings.get("security.protocol", "").lower().startswith("sasl")

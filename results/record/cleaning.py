@@ -3,7 +3,7 @@
 By default, the cleaner checks every 15 s for logs that are half dirty. Segments close at 1 GiB or
 after a week. A run takes only a minute. So here segments close after seconds, and the cleaner
 checks several times per second. The seed varies the settings, so that runs reach different moments
-of cleaning. Shorter times would keep brokers busy with creating segments only.
+of cleaning. With shorter times, brokers would do little else than create segments.
 
 `log.roll.ms` closes segments, because `log.segment.bytes` is at least 1 MiB since Kafka 4.0
 (KIP-1030). A broker without one of these settings logs a warning and continues.
@@ -48,7 +48,7 @@ class Asked(Protocol):
 
 
 def keys_refusal(plan: Asked) -> str | None:
-    """Return why messages cannot have few keys; None if they can, or if it is not requested."""
+    """Return why the requested number of keys is not possible; None if nothing prevents it."""
     if plan.workload != "keyed":
         return (
             "keys: only the workload keyed has few keys; remove keys, or use --workload keyed"

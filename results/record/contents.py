@@ -1,13 +1,14 @@
-"""Message contents besides the value: a reader uses them to check that a message is intact.
+"""The contents of a message besides its number (value): a reader checks them for damage.
 
-The payload consists of the value, the time stamp and a filler. Key and header follow from the
-value:
+The payload consists of the value, the time stamp and a filler. The key and the headers are computed
+from the value. This is the payload:
 
     value (8 bytes) | time stamp (8 bytes, in ms) | filler
 
-Each word of eight bytes of the filler is a hash of value, length and time stamp, mixed with the
-word's position. So every byte is known, and a reader compares the whole payload. This finds more
-errors than a checksum. The record's time stamp must equal the time stamp in the payload.
+The filler consists of words of eight bytes. Each word is a hash of the value, the length and the
+time stamp, mixed with the position of the word. So every byte is known, and a reader compares the
+whole payload. This finds more errors than a checksum. The record's time stamp must equal the time
+stamp in the payload.
 
 The plan sets the length of payloads (`shapes`) and the headers of messages (`headers`). A message
 with mixed headers has a different filler, which can be compressed. So the reader recognizes such a
@@ -15,8 +16,8 @@ message. If a partition has few keys, each message has a header, and some messag
 (`keys`).
 
 A payload shorter than `TIMED_FROM` bytes has no room for the time stamp, and its headers are plain.
-A payload of 8 bytes has no room for a filler. Then only the other fields are compared. Messages of
-a scenario have names, and neither key nor header.
+A payload of 8 bytes has no room for a filler. Then only the other fields are compared. A message of
+a scenario has a name, but no key and no headers.
 """
 
 from collections import Counter
@@ -53,7 +54,7 @@ record has 0, an unchecked record has null."""
 TIMED_FROM = 20
 """A payload of this many bytes has room for the time stamp and four bytes of filler."""
 UNKNOWN_MS = -1
-"""A time stamp that is missing or is not the producer's."""
+"""Stands for a missing time stamp, or for one that the producer did not set."""
 _WORD = 8
 _OF_SIZE, _OF_TIME = 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F
 """Odd factors that spread a length and a time stamp over all bits of a word."""
@@ -62,7 +63,7 @@ _OF_MIXED = 0xE703_7ED1_A0B4_28DB
 _AT_ONCE_BYTES = 8 << 20
 _UNSEEN = object()
 FEW = 16
-"""Up to this number of messages, computing each message alone is faster than whole columns."""
+"""Up to this number of messages, it is faster to compute them one by one than as whole columns."""
 
 _MOST_SIZES = 64
 """If payloads have more distinct sizes than this, each payload is checked alone."""
@@ -107,7 +108,7 @@ def damage(
         keys: Keys that were read; None for a record without one.
         headers: Marks of the headers (see `headers.mark`); None if headers were not checked.
         stamps_ms: Time stamps of the records; `UNKNOWN_MS` if not from a producer.
-        of_keys: Number of keys in the plan; 0 if none, or unknown.
+        of_keys: Number of keys in the plan; 0 if the plan has none or is unknown.
     """
     if len(payloads) > FEW and all(
         _are_intact(
@@ -127,7 +128,7 @@ def damage(
 
 
 def _of_other_keys(marks: Sequence[object], usual: int) -> list[int]:
-    """Return the rows whose header mark has another number of keys than the run uses.
+    """Return the rows whose header mark contains a number of keys that the run does not use.
 
     A key may be correct for two numbers of keys, so no other check finds this error. If the plan is
     unknown, the number in most marks is used.
@@ -184,7 +185,7 @@ def message_payload(value: int) -> bytes:
 
 
 def headers_of(value: int, key: bytes, *, with_mixed: bool) -> Header | None:
-    """Return the headers of the message with a value, or None if it has none."""
+    """Return the headers of the message with this value; None if the message has no headers."""
     if with_mixed:
         return mixed_headers(key)
     return None if value % PLAIN_EVERY else [(HEADER, key)]
@@ -252,7 +253,7 @@ def _are_intact(
     marks: Sequence[object] | None,
     stamps_ms: Sequence[int],
 ) -> bool:
-    """Return whether all records of a group are intact, with a fast check of the whole group.
+    """Check a group of records as a whole, which is fast; return whether all of them are intact.
 
     The result is also False if payloads differ in length or contain names. Then the caller checks
     each record alone.
@@ -362,7 +363,7 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
-    """Return two integers for the filler: a 1 in each word, and the number of each word."""
+    """Return two integers as wide as the filler: a 1 in each word, and each word's own number."""
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")
     return ones, int.from_bytes(

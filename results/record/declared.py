@@ -93,12 +93,12 @@ class Declared(BaseModel):
     """The contents of `system.json`.
 
     Attributes:
-        what: Name of the system for people: `kfake of franz-go`.
+        what: Readable name of the system: `kfake of franz-go`.
         sees: Data that can be observed.
         cannot: For each missing ability, the reason why faults that need it are not possible.
         notes: Further sentences for the verdict.
-        unread: Settings of brokers or topics that the system could not report. Checks that depend
-            on them are not done, and the verdict mentions it.
+        unread: Settings of brokers or topics that the system could not report. The checks that
+            depend on these settings are skipped, and the verdict says so.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -28,11 +28,11 @@ TABLES: Mapping[str, str] = {
     "arrivals": "For each 100 ms: the offered operations, and those for which no process was free.",
     "availability": "The number of sends to each partition, and of successful sends, in each time"
     " window.",
-    "assignments": "The partitions that a consumer was assigned or lost, and its seeks.",
-    "commits": "One row for each commit of a group's position, and for each request for it.",
+    "assignments": "The partitions that a consumer got or lost, and the consumer's seeks.",
+    "commits": "One row for each commit of a group's offset, and for each request for this offset.",
     "transactions": "One row for each transaction, with its decision and its outcome.",
-    "final_reads": "The end of each final read of a partition.",
-    "reservations": "The values that each worker may write.",
+    "final_reads": "How each final read of a partition ended.",
+    "reservations": "The message numbers (values) that each worker may use.",
     "faults": "One row for each fault: when it was requested, confirmed and healed, and what was"
     " measured.",
     "leadership": "The leaders of partitions, as brokers reported them to observers.",
@@ -40,7 +40,7 @@ TABLES: Mapping[str, str] = {
     "replica_states": "The start and end of each replica's log, and its high watermark.",
     "truncations": "Each truncation of a replica's log.",
     "quorum_states": "The states that each voter of the controllers' quorum reported.",
-    "kept_commits": "Positions of groups, read from the brokers' files.",
+    "kept_commits": "Committed offsets of groups, read from the brokers' files.",
     "transforms": "The input and the output records of a pipeline.",
     "shared": "The deliveries and acknowledgements of each record of a share group.",
     "op_invocations": "The beginning of each operation.",
@@ -58,18 +58,18 @@ COLUMNS: Mapping[str, str] = {
     "acquired_after_ns": "The member acquired the record after this time. Null for an"
     " acknowledgement.",
     "asked_ns": "When the client sent the request.",
-    "assignments.offset": "Where the consumer starts to read. Null for the beginning; in a group,"
-    " for the committed offset.",
+    "assignments.offset": "Where the consumer starts to read. Null means the beginning, or in a"
+    " group the committed offset.",
     "assignments.op_id": "The operation during which the client learned of the change.",
     "attempted": "Sends under way in the window.",
-    "commits.offset": "The committed position. Null if the group has none, or if no response came.",
-    "commits.op_id": "The operation that committed, or that asked for the position.",
-    "committed_by": "The operation that committed the position, from the commit's metadata. Null if"
+    "commits.offset": "The committed offset. Null if the group has none, or if no response came.",
+    "commits.op_id": "The operation that committed or requested the offset.",
+    "committed_by": "The operation that committed the offset, from the commit's metadata. Null if"
     " unknown.",
     "complete": "Whether the read reached its target.",
     "complete_ns": "When the operation ended. Null if it never ended.",
     "confirmed_ns": "When a measurement showed the fault's effect. Null if none showed it.",
-    "control": "Whether it is a control record, such as a transaction marker.",
+    "control": "Whether the record is a control record, such as a transaction marker.",
     "damage": "The fields that differ from the message sent, as a sum:"
     f" payload {PAYLOAD}, key {KEY}, headers {HEADERS}, time stamp {TIME}. 0 for an intact record,"
     " null for an unchecked one.",
@@ -94,7 +94,7 @@ COLUMNS: Mapping[str, str] = {
     "invoke_ns": "When the operation began.",
     "isolation": "The isolation level of the consumer.",
     "isr": "The in-sync replicas, as broker ids. Null if unknown.",
-    "kept_commits.offset": "The committed position. Null if the commit was deleted.",
+    "kept_commits.offset": "The committed offset. Null if the commit was deleted.",
     "kept_commits.log_offset": "The offset of the commit in `__consumer_offsets`.",
     "kind": "How the consumer got or lost the partition.",
     "last_stable_offset": "The offset before which a read_committed reader may read.",
@@ -105,31 +105,33 @@ COLUMNS: Mapping[str, str] = {
     " `metadata-log`.",
     "log_end_offset": "The end of the log: the offset of the next record.",
     "log_partition": "The partition of `__consumer_offsets` that holds the commit.",
-    "log_start_offset": "The start of the log: the smallest offset that it may still hold.",
+    "log_start_offset": "The start of the log: the smallest offset that the log may still hold.",
     "messages": "How many messages the operation sent, read or acknowledged. In a transaction: how"
     " many it sent.",
     "missed": "Operations for which no process was free.",
     "mop": "The index of the micro-operation in its operation, from 0.",
     "node": "The node.",
     "observed_ns": "When the response came. Null for a row from a file.",
-    "observer": "The node that reported it.",
+    "observer": "The node that reported the row.",
     "offered": "Operations that the rate offered in the window.",
     "offset": "The message's offset. Null if the client does not know it.",
     "ok": "Sends that succeeded in the window.",
     "op_id": "The operation, unique in the run.",
-    "outcome": "How it ended. `fail`: certainly without effect. `info`: the effect is unknown.",
+    "outcome": "How the operation ended. `fail`: certainly without effect. `info`: its effect is"
+    " unknown.",
     "partition": "The number of the partition.",
     "phase": "The phase of the run in which the operation began.",
     "pos": "The index of the message in the poll's result, from 0.",
-    "process": "The logical client. After an operation that ends as `info`, its number changes.",
+    "process": "The number of the logical client. It changes after an operation that ends as"
+    " `info`.",
     "producer_epoch": "The producer epoch. Null if unknown, -1 if there is none.",
     "producer_id": "The producer id. Null if unknown, -1 if there is none.",
-    "reached": "The position that the read reached.",
+    "reached": "The offset that the read reached.",
     "reason": "The reason that the broker logged.",
     "record_hash": "A hash of key, value, headers and time stamp. Equal records have equal hashes.",
     "replica_records.offset": "The record's offset.",
     "requested_ns": "When the fault was requested.",
-    "result": "The value that the pipeline sent for the input.",
+    "result": "The number (value) of the message that the pipeline sent for the input.",
     "role": "The node's role in the quorum. Null for a row that only reports a vote.",
     "run_id": "The run: `NAME/TIME-SEED`.",
     "sequence": "The producer's sequence number. -1 if there is none.",
@@ -140,23 +142,25 @@ COLUMNS: Mapping[str, str] = {
     "target_end": "The offset to reach.",
     "targets": "The nodes that the fault hit.",
     "time_ns": "When the client learned of the change.",
-    "to_offset": "The old end of the log. Null if the broker did not log it.",
+    "to_offset": "The old end of the log. Null if the broker's log file does not contain it.",
     "told_ns": "When the client got the response. Null if none came.",
     "topic": "The topic.",
     "topic_id": "The id of the topic. A topic that is deleted and created again gets a new id.",
     "transactional_id": "The transactional id. Null without a transaction.",
     "transactions.outcome": "The coordinator's response.",
-    "transforms.value": "The value of the input.",
-    "truncations.source": "The log file that reports it: `server-log` or `state-change-log`.",
+    "transforms.value": "The number (value) of the input message.",
+    "truncations.source": "The log file that reports the truncation: `server-log` or"
+    " `state-change-log`.",
     "txn_id": "The transaction: the number of its operation. Null without a transaction.",
     "unclean": "Whether the leader was outside of both the ISR and the eligible leader replicas"
     " (KIP-966). Null if the source does not show it.",
-    "value": "The message's value, unique in the run. Null for a record that is not Logquake's.",
+    "value": "The message's number (value), unique in the run. Null for a record that Logquake did"
+    " not send.",
     "value_from": "The first value of the range.",
     "value_to": "The end of the range, exclusive.",
     "voted_directory": "The log directory id of the candidate that the node voted for (KIP-853).",
     "voted_for": "The candidate that the node voted for. Null without a vote.",
-    "whole": "Whether that log has no gap from offset 0 on, so that it was not compacted.",
+    "whole": "Whether the log of the commit has no gap from offset 0 on, i.e. was not compacted.",
     "window_ns": "The start of the window.",
     "worker": "The number of the worker: the operating system's process that runs the client.",
 }
@@ -174,7 +178,7 @@ TERMS: Mapping[str, type[StrEnum]] = {
     "shared.act": ShareAct,
     "transactions.outcome": TransactionOutcome,
 }
-"""The terms that a column may contain, if it is a closed set."""
+"""The terms that a column may contain, if the column allows only certain terms."""
 
 
 def column_description(table: str, column: str) -> str:

@@ -1,4 +1,4 @@
-"""Read the header of an Arrow message: its body size, and whether a run can have written it.
+"""Read the body size from the header of an Arrow message; refuse a message that no run writes.
 
 Arrow allocates as many bytes as a header declares, also for a compressed buffer. Runs write neither
 compressed buffers nor dictionaries. A header that declares them is therefore refused.
@@ -17,10 +17,10 @@ _SCHEMA, _BATCH = 1, 3
 _COMPRESSION = 3
 """Number of a field in `RecordBatch`."""
 _BUFFERS = 2
-"""Number of a field in `RecordBatch`: a list of the position and length of each buffer."""
+"""Number of the field in `RecordBatch` that lists the position and length of each buffer."""
 _COUNT_BYTES, _BUFFER_BYTES = 4, 16
 _TABLE_BYTES = 4
-"""Size of a field table before its first field: its own size and the described object's size."""
+"""Bytes before the first entry of a vtable: the size of the vtable, and the size of the object."""
 
 
 def body_size(header: bytes) -> int:
@@ -46,7 +46,7 @@ def body_size(header: bytes) -> int:
 
 
 def buffer_at(header: bytes, number: int) -> tuple[int, int] | None:
-    """Return (position, length) in bytes of a batch's buffer after the header, or None."""
+    """Return (position, length) of a buffer in a batch's body, in bytes; None if there is none."""
     try:
         message = _at(header, 0)
         batch = _at(header, message + _offset(header, message, _HEADER))
@@ -61,7 +61,7 @@ def buffer_at(header: bytes, number: int) -> tuple[int, int] | None:
 
 
 def _at(data: bytes, place: int) -> int:
-    """Return the position to which the reference at a position points."""
+    """Read the reference at `place`, and return the position to which it points."""
     return place + _number(data, place, "<I")
 
 

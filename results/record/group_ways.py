@@ -12,7 +12,7 @@ from results.record.plan_parts import Budgets
 GroupProtocol = Literal["mixed", "classic", "consumer"]
 CONSUMER = "consumer"
 PROTOCOL, ASSIGNOR = "group.protocol", "group.remote.assignor"
-"""Client settings that select the protocol, and the broker's assignor."""
+"""Client settings: one selects the protocol, the other selects the broker's assignor."""
 FIRST_WITH_CONSUMER = (4, 0)
 FIRST_CLIENT_WITH_CONSUMER = (2, 12)
 FIRST_FENCING = (2, 5)
@@ -53,7 +53,7 @@ class Asked(Protocol):
 
     @property
     def client_version(self) -> str | None:
-        """Version of librdkafka; None for the one that Logquake installs."""
+        """Version of librdkafka; None means the version that Logquake installs."""
 
     @property
     def client_kind(self) -> str | None:
@@ -81,7 +81,7 @@ class Asked(Protocol):
 
 
 def pipeline_refusal(plan: Asked) -> str | None:
-    """Return why the workload `pipeline` cannot run; None if it can, or is not requested."""
+    """Return why the workload `pipeline` cannot run; None if it can run, or is not requested."""
     if plan.workload == "pipeline" and not plan.inputs:
         return (
             "topics: the workload pipeline needs two topics or more, because it writes to the"
@@ -103,7 +103,7 @@ def protocol_refusal(plan: Asked) -> str | None:
 
 
 def consumer_refusal(plan: Asked) -> str | None:
-    """Return in one sentence why no group can use the consumer protocol; None if it can."""
+    """Return in one sentence why no group can use the consumer protocol; None if groups can."""
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
     java = (plan.client_kind or "").partition(":")[2]
     refusals = {

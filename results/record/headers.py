@@ -2,9 +2,9 @@
 
 With plain headers, every sixteenth value has one header, and other values have none. With mixed
 headers, about one message in forty has headers of each permitted kind: a null or empty value, a
-repeated or empty name, several headers, a long header. In both cases the headers follow from the
-value through its key. Building headers costs more than the rest of a message, so most messages have
-none.
+repeated or empty name, several headers, a long header. In both cases the message's key determines
+the headers, and its value determines the key. Building headers costs more than the rest of a
+message, so most messages have none.
 
 A reader compares the mark. Every client and every log segment gives the same mark for one message.
 """
@@ -55,9 +55,9 @@ def coded_headers(headers: Header | None) -> bytes:
 def mark(headers: Header | None) -> bytes | None:
     """Return the mark of a message's headers, i.e. the bytes that readers compare.
 
-    If `HEADER` is the only header, and its content is as long as a key or as a mark of few keys,
-    the mark is this content. Otherwise the mark is all headers in the encoding of record format 2.
-    Without headers, the mark is None.
+    The mark is usually all headers in the encoding of record format 2. If there is only the header
+    `HEADER`, with content of the usual length, the mark is this content. Without headers, the mark
+    is None.
     """
     match headers:
         case None | []:
@@ -69,7 +69,7 @@ def mark(headers: Header | None) -> bytes | None:
 
 
 def mark_of(coded: bytes) -> bytes | None:
-    """Return the mark, i.e. the compared bytes, of headers in the encoding of record format 2."""
+    """Return the mark (the bytes that readers compare) of headers encoded in record format 2."""
     if coded == NO_HEADERS:
         return None
     # Headers that do not begin like Logquake's stay unchanged. They equal no key.
@@ -89,9 +89,9 @@ def _length(number: int) -> bytes:
 
 _LOW = 0x7F
 NO_HEADERS = b"\0"
-"""The encoding of no headers in record format 2."""
+"""The encoding of an empty list of headers in record format 2."""
 _CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
 """Start of encoded headers: the count 1, the name's length, the name, and a key's length. Numbers
 are zigzag varints."""
 _CODED_MARK = bytes([*_CODED[:-1], MARK_BYTES << 1])
-"""The same start of encoded headers, with the length of a mark of few keys."""
+"""As `_CODED`, but with the length of a mark that also contains the number of keys."""

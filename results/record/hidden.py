@@ -31,7 +31,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(values: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan's values with secret ones hidden, at any depth."""
+    """Return a plan's values, with the secrets hidden at every depth."""
     return {name: HIDDEN if is_secret(name) else _shown(value) for name, value in values.items()}
 
 

@@ -7,7 +7,7 @@ from results.record.plan import Plan
 from results.record.shares import OF_ONE_GROUP, has_shares
 
 MEMBERS = 4
-"""Members of a group; the number is small, so that each member gets a few partitions."""
+"""Number of members of a group. It is small, so that each member gets a few partitions."""
 WATCHERS = 4
 """Every fourth thread of a worker only reads."""
 
@@ -18,7 +18,7 @@ def watches(thread: int, *, workers: int) -> bool:
 
 
 def group_of(thread: int, plan: Plan, *, workers: int) -> str | None:
-    """Return the group of a thread's processes, or None if it has none."""
+    """Return the group of a thread's processes, or None if they belong to no group."""
     grouped, alone = plan.is_grouped or has_shares(plan), plan.workload in OF_ONE_GROUP
     if not grouped or (thread // workers) % (MEMBERS if alone else 2):
         return None
@@ -43,7 +43,7 @@ def groups(plan: Plan) -> tuple[str, ...]:
 
 
 def transactional_ids(plan: Plan) -> tuple[str, ...]:
-    """Return the transactional ids of a run, in order; empty if it uses no transactions."""
+    """Return the transactional ids of a run, in order; empty if the run uses none."""
     workers = min(plan.workers, plan.concurrency)
     writers = [each for each in range(plan.concurrency) if not watches(each, workers=workers)]
     return tuple(transactional_id(each, plan) for each in writers if plan.transactional)

@@ -27,7 +27,7 @@ class Asked(Protocol):
 
 
 def level_refusal(plan: Asked) -> str | None:
-    """Return why a run cannot have its requested level; None if it can, or none is requested."""
+    """Return why the requested level is not possible; None if nothing prevents it."""
     if not plan.level:
         return None
     refusals = {

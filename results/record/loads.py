@@ -3,8 +3,8 @@
 Under `light` load, each op sends one message, at a given rate. Readers read each record several
 times. Under `heavy` load, few processes send many records in each op, as fast as the brokers accept
 them. Batches are then full, and several are in flight. Readers follow the end of each partition and
-seldom start again from its beginning, so they read hardly more records than are sent. The user's
-settings override these defaults.
+seldom start again from the beginning. So they read few records twice. The user's settings override
+these defaults.
 """
 
 import re
@@ -65,7 +65,7 @@ def with_defaults(values: object) -> object:
 
 
 def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
-    """Return a plan's values, with few keys and compaction settings added, chosen from its seed."""
+    """Add the number of keys and compaction settings, chosen from the seed, to a plan's values."""
     seed, broker = values.get("seed", 0), values.get("broker", {})
     if not isinstance(seed, int) or not isinstance(broker, dict):
         return values  # Validation refuses such a value later.
@@ -76,7 +76,7 @@ def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:
-    """Return why a load is not possible; None if it is.
+    """Return why a load is not possible; None if it is possible.
 
     Args:
         load: The requested load.

@@ -1,4 +1,4 @@
-"""The milestones of a run, `milestones.jsonl`: the phases that it reached, with times.
+"""The milestones of a run, `milestones.jsonl`: the phases that the run reached, with times.
 
 If a run died, its milestones end early. The pipeline then knows that there is no final snapshot.
 The regular milestones, in order, are:
@@ -15,13 +15,13 @@ The regular milestones, in order, are:
 Further milestones occur only in some runs:
 
 - `failed`: the run did not finish its plan.
-- `broker-ended`: a broker ended; the milestone has the time at which Logquake noticed it.
+- `broker-ended`: a broker ended; the milestone has the time at which Logquake noticed this.
 - `stacks`: thread stacks were recorded, because the cluster did not recover or the run was stopped.
-- `stopped-on-violation`: the run was stopped because of a violation found during it.
+- `stopped-on-violation`: the run was stopped because a violation had been found.
 - `watcher-ended`: the process that searches for violations ended unexpectedly.
 - `interrupted`: the user stopped the run with Ctrl-C.
 - `worker-ended`: a client process had crashed.
-- `open-transactions`, after `final-reads`: the transactions still open were listed.
+- `open-transactions`, after `final-reads`: all open transactions were listed.
 - `drained`, after `final-reads`: a share group had processed all records.
 """
 
@@ -53,7 +53,7 @@ class Milestone:
         at_ns: Nanoseconds since the run's start.
         detail: Further facts; the keys depend on the milestone.
             `broker-ended`: the `node`, its `incarnation`, the error lines that it `said`, and the
-            exit `code` (a negative code is a signal; it may also be `stopped`, or be missing).
+            exit `code`. A negative code is a signal. The code may be `stopped`, or be missing.
             `open-transactions`: for each partition, the owner of an open transaction.
             `stacks`: for each node, the deadlocks that its JVM found.
             `stopped-on-violation`: the `anomaly`, its `place` and `sentence`, and the times of the
@@ -62,8 +62,8 @@ class Milestone:
             `worker-ended`: the `worker`, the `signal` of its crash, and its last lines (`said`).
             `noted`: the number of server starts so far (`lives`).
             `stopped`: for each node `clean` or `killed`.
-            `healed`, `recovered` and `drained`: `failed` and a sentence, if not reached.
-            `audited`: each change of the hosts compared with the time before the run.
+            `healed`, `recovered` and `drained`: if not reached, `failed` with the reason.
+            `audited`: each difference between the hosts now and before the run.
     """
 
     name: str

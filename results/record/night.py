@@ -1,7 +1,7 @@
-"""The suite entry for which a run was executed, or the run that it reruns (`night.json`).
+"""The file `night.json`: which suite entry a run belongs to, or which failed run it reruns.
 
-A suite writes the file before the run starts, so that the run belongs to its nightly run even if
-the suite dies. `logquake repro` writes it after a run has finished, without a suite name. An
+A suite writes the file before the run starts. So the run belongs to the suite's nightly run even if
+the suite dies. `logquake repro` writes the file after a run has finished, without a suite name. An
 ordinary run has no such file.
 """
 
@@ -41,7 +41,7 @@ class Night(BaseModel):
         entry: Entry of the suite's matrix, unique in the suite:
             `log/kafka:4.3.1/namespace/partition+kill#3`; empty if none.
         why: Whether the run was planned, or measures how often a failure recurs.
-        repeats: Id of the failed run that this run reruns; empty if planned.
+        repeats: Id of the failed run that this run reruns; empty for a planned run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

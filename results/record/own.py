@@ -93,7 +93,8 @@ def value_of(path: Path, key: str, value: str) -> str:
     """Return a setting's value; `env:NAME` and `file:PATH` are replaced by the secret.
 
     Args:
-        path: The file with the setting; a relative `file:PATH` is relative to its folder.
+        path: The file with the setting; a relative `file:PATH` is relative to the folder of this
+            file.
         key: Name of the setting.
         value: The text in the file.
 

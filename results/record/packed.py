@@ -27,11 +27,11 @@ _MAGIC = b"PAR1"
 _GROUP_ROWS = 1 << 18
 _READ_ROWS = 1 << 16
 _LEVEL = 3
-"""Compression level of zstd. A higher level needs twice the time and saves a twentieth."""
+"""Compression level of zstd. A higher level takes twice the time, but saves only 5 % more."""
 
 
 def is_packed(file: BinaryIO) -> bool:
-    """Return whether a stream is packed, and leave the file at its start."""
+    """Return whether a stream is packed; afterwards, the file's position is at the start."""
     file.seek(0)
     found = file.read(len(_MAGIC))
     file.seek(0)

@@ -3,9 +3,10 @@
 Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, through
 rows that repeat one value, or pages that zstd has compressed thirty-thousandfold. So the sizes
 declared in the footer and in each page are compared with the bytes of the columns. A file from a
-run has at most about twelve rows per byte, and its pages shrink tenfold. Polls under heavy load
-have the most rows per byte, because they read thousands of consecutive records. Bytes between the
-columns do not count: an archive compresses zeros, and holes take no space on a disk.
+run has at most about twelve rows per byte, and compression makes its pages ten times smaller. Polls
+under heavy load have the most rows per byte, because they read thousands of consecutive records.
+Bytes between the columns are not counted: such bytes can be zeros, which take no space in an
+archive or in a sparse file.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -26,7 +27,8 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Limits: rows and bytes that any file may have, and those that each byte of its columns adds."""
+"""Limits: the rows and bytes that every file may have, and how many more for each byte of its
+columns."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
 """Maximum size of a text column, as if each row stored its own text."""
@@ -45,7 +47,7 @@ def open_parquet(path: Path) -> pa.NativeFile:
 
     Raises:
         FileNotFoundError: The file does not exist.
-        UnsafeFileError: It is not a regular file, or declares more data than its size can hold.
+        UnsafeFileError: The path is not a regular file, or its size cannot hold the declared data.
         OSError, pa.ArrowException: The file is damaged.
     """
     with open_file(path, root=path.parent.parent) as file:

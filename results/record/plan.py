@@ -1,4 +1,4 @@
-"""The plan of a run: all inputs that decide it, with all defaults written out.
+"""The plan of a run: all inputs that decide the run, with all defaults written out.
 
 A plan comes from a TOML file, from the command line, or from both. The complete plan is stored as
 `plan.toml` of the run. Two runs of one plan differ only because the brokers behave differently.
@@ -62,7 +62,7 @@ REFERENCE = "reference"
 SIMULATED = "simulated"
 """Value of `hosts` for the reference cluster in virtual time, without real hosts."""
 ATTACHED = "attached"
-"""Value of `hosts` for a cluster that is already running. Its file lists the permitted commands."""
+"""Value of `hosts` for a cluster that is already running. A file lists the permitted commands."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
 """The Kafka version whose rules apply to other systems."""
 
@@ -78,7 +78,7 @@ class Plan(Part):
     version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
     """Kafka version of a build of the user, as its jars report it."""
     broker_ids: tuple[int, ...] | None = None
-    """Broker ids of an attached cluster or a command's file; by default 1, 2, ..."""
+    """Broker ids of a system `attached:FILE` or `command:FILE`; by default 1, 2, ..."""
     prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
     """Prefix of topics, groups and transactional ids on an attached cluster, unique to the run."""
     bug: str | None = None
@@ -90,7 +90,7 @@ class Plan(Part):
     image: str | None = None
     """Image of docker containers, with Java or with Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """Size in MiB of each node's own file system for data; by default the store's one is used."""
+    """Size in MiB of a file system for each node's data; by default, the store's disk is used."""
     nodes: int = Field(default=3, ge=1, le=9)
     """Number of brokers, named `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
@@ -115,11 +115,11 @@ class Plan(Part):
     """Number of operating system processes that run the logical processes."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """If left out: on with acks=all, as in Kafka's clients, if the message format permits."""
+    """By default, on with acks=all if the message format permits it, as in Kafka's clients."""
     retries: int | None = Field(default=None, ge=0)
     """By default the client's own default: no limit until the delivery timeout."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
-    """Clients' version of librdkafka and confluent-kafka; by default the one Logquake installs."""
+    """Version of librdkafka and confluent-kafka; by default the version that Logquake installs."""
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
     """`java` or `java:VERSION` for Kafka's own clients; by default `librdkafka`."""
     group_protocol: GroupProtocol = "mixed"
@@ -131,16 +131,16 @@ class Plan(Part):
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     """The size of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
-    """Keys per partition; 0: each message has its own. The workload keyed defaults to 8..32."""
+    """Keys per partition; 0: each message has its own key. Workload keyed: by default 8..32."""
     delivery_timeout_s: float = Field(default=30, gt=0)
-    """Time after which a producer gives up a message. Without `go-on`, longer than any fault."""
+    """Time after which a producer gives up a message. Without `go-on`, this exceeds all faults."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
     """A transactional client's action after a timeout: replace its producer, or use it again."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
-    """Whether the families in `nemesis` are a default or `all`. Then a run need not execute every
+    """Whether `nemesis` was left at its default or was `all`. Such a run need not execute every
     family, if it executed enough faults."""
     heap_mb: int = Field(default=512, ge=16, le=65_536)
     """Heap of each broker's or controller's JVM, in MiB."""
@@ -236,13 +236,13 @@ class Plan(Part):
         return self
 
     def _hosts_refusal(self) -> str | None:
-        """Return why the system cannot run on these hosts, judged by names only; None if it can."""
+        """Return why the names of system and hosts do not fit together; None if they do."""
         if self.hosts == ATTACHED and not self.runs_already:
             return f"hosts: {self.system} is not an attached cluster; use another kind of hosts"
         return None
 
     def _clients_refusal(self) -> str | None:
-        """Return why these clients are not possible; None if they are."""
+        """Return why these clients are not possible; None if they are possible."""
         if self.goes_on and self.workload != "txn":
             return "after_timeout: only the workload txn supports it; remove after_timeout"
         if self.wants_java and self.client_version is not None:
@@ -277,7 +277,7 @@ class Plan(Part):
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
-        """All (topic, partition) pairs, in order. A value contains its pair's number, from 1."""
+        """All (topic, partition) pairs, in order. Each value contains the pair's number, from 1."""
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
 
     @property
@@ -352,7 +352,7 @@ class Plan(Part):
 
     @property
     def keeps_producer_ids(self) -> bool:
-        """Whether the topics' message format has producer ids, as v2 since Kafka 0.11 (KIP-98)."""
+        """Whether the topics' message format has producer ids: v2, since Kafka 0.11 (KIP-98)."""
         written = re.match(r"(\d{1,9})\.(\d{1,9})", self.broker.get(MESSAGE_FORMAT, ""))
         return written is None or tuple(map(int, written.groups())) >= FIRST_WITH_PRODUCER_IDS
 
@@ -368,7 +368,7 @@ class Plan(Part):
 
     @property
     def kafka_version(self) -> str:
-        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the Kafka version it follows."""
+        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the version whose rules apply."""
         return self.named.version or self.version or NEWEST
 
     @property
@@ -398,7 +398,7 @@ class Plan(Part):
 
     @property
     def mode(self) -> Mode:
-        """The place of the metadata: as in `system`, or the usual mode of the version."""
+        """Where the metadata are kept: as `system` says, or as usual in this version."""
         named = self.named
         if named.mode is not None:
             return named.mode

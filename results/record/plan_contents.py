@@ -18,7 +18,7 @@ batches (KIP-98)."""
 
 
 class Contents(Part):
-    """The contents of messages besides their values, and the batching of producers."""
+    """The contents of messages besides their numbers (values), and the batching of producers."""
 
     sizes: tuple[tuple[int, int], ...] = ()
     """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, and one in
@@ -29,7 +29,7 @@ class Contents(Part):
     batch_bytes: int | None = Field(default=None, ge=1, le=100_000_000)
     """Producers' `batch.size`; by default the client's own default."""
     max_in_flight: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Maximum unanswered requests of a producer to a broker; by default the client's own."""
+    """Maximum unanswered requests of a producer to a broker; by default the client's limit."""
 
     @field_validator("sizes")
     @classmethod

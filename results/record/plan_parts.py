@@ -37,7 +37,7 @@ class Budgets(Part):
     isr_s: float = Field(default=60, gt=0)
     """Limit until every in-sync replica set is full again."""
     group_s: float = Field(default=30, gt=0)
-    """Limit until each group has read a message from each partition that accepted one."""
+    """Limit until each group has read a message from each partition that accepted messages."""
 
 
 class Minimums(Part):
@@ -50,7 +50,7 @@ class Minimums(Part):
     confirmed_faults: int | None = Field(default=None, ge=0)
     """Minimum number of confirmed faults; by default half of the scheduled faults."""
     around_faults: int = Field(default=1, ge=0)
-    """Minimum number of ok ops before, during and after the faults, for each of these times."""
+    """Minimum number of ok ops in each of three periods: before, during and after the faults."""
 
 
 class PlannedFault(Part):
@@ -85,7 +85,7 @@ class ScenarioPlan(Part):
     way: Literal["restart", "move"] | None = None
     """In the clean form: whether the broker restarts, or leadership moves."""
     late: Literal["new-leader", "old-leader"] | None = None
-    """The node that learns late of the controller's change of leader."""
+    """The node that learns only later that the controller changed the leader."""
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None

@@ -52,11 +52,11 @@ def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = N
     Args:
         path: The file; its last component must not be a link.
         max_bytes: Maximum size; None for no limit, if the caller reads in pieces.
-        root: The run's folder. No folder between it and the file may be a link.
+        root: The run's folder. No folder between this folder and the file may be a link.
 
     Raises:
         FileNotFoundError: The file does not exist.
-        UnsafeFileError: It is a link, folder, pipe, socket or device, or too large.
+        UnsafeFileError: The path is a link, folder, pipe, socket or device, or is too large.
         OSError: The operating system refuses for another reason.
     """
     if root is None:
@@ -96,7 +96,7 @@ def open_lock(path: Path) -> int:
     """Open or create a file for locking (man 2 flock), and return its descriptor.
 
     Raises:
-        UnsafeFileError: It is a link, folder, pipe, socket or device.
+        UnsafeFileError: The path is a link, folder, pipe, socket or device.
         OSError: The operating system refuses for another reason.
     """
     return _opened(path, _FLAGS | os.O_RDWR | os.O_CREAT, None)

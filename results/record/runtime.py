@@ -64,7 +64,7 @@ class Queue(Protocol[T]):
         """Add an item at the end."""
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:  # noqa: FBT001, FBT002 - as queue has it
-        """Remove and return the first item; wait for it at most for the timeout.
+        """Remove and return the first item; wait for an item, at most until the timeout.
 
         Raises:
             queue.Empty: The queue is empty, or no item came in time.

@@ -14,8 +14,8 @@ _TAIL_BYTES = _LENGTH_BYTES + len(b"PAR1")
 def seal(path: Path) -> str:
     """Return a digest of a Parquet file's footer, which lists the position of all data.
 
-    Pages have their own checksums, but the footer has none. A flipped bit in it could make a reader
-    use the values of another row group.
+    Pages have their own checksums, but the footer has none. A flipped bit in the footer could make
+    a reader use the values of another row group.
 
     Raises:
         OSError: The file cannot be read.

@@ -2,7 +2,7 @@
 
 Kafka supports them for production since 4.2, with a delivery limit for each group since 4.3
 (KIP-1240). librdkafka 2.16 supports them as a preview. A record is locked for the member that
-acquired it. A record that was delivered `limit` times and never accepted is given up.
+acquired it. If a record was delivered `limit` times and never accepted, it is not delivered again.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class Asked(Protocol):
 
     @property
     def client_version(self) -> str | None:
-        """Version of librdkafka; None for the one that Logquake installs."""
+        """Version of librdkafka; None means the version that Logquake installs."""
 
     @property
     def client_kind(self) -> str | None:
@@ -117,7 +117,7 @@ def group_settings(plan: Asked) -> dict[str, str]:
 
 
 def limit(plan: Asked) -> int:
-    """Return the number of deliveries after which a record is given up.
+    """Return the number of deliveries after which a record is not delivered again.
 
     The number is the user's setting, or else the maximum.
     """

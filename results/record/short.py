@@ -1,11 +1,11 @@
-"""Short names: `p22#132` is op 132 of process 22; `log-0-0:v785` is a value sent to log-0-0.
+"""Short names: `p22#132` is op 132 of process 22; `log-0-0:v785` is a message to log-0-0.
 
 The record's own numbers are unique over all workers, and therefore long: op 1099511637417, value
 4295098761. The ops of a process are counted from 1 in the order of their ids. A value's name
 consists of its partition and its sequence number; the `v` distinguishes it from an offset. All
 records, including old ones, contain the data for these names. A process number is never used twice,
-because after an op with `info` its thread continues as a new process. So a name refers to one op of
-a run.
+because a thread continues as a new process after each op with the outcome `info`. So a name refers
+to one op of a run.
 """
 
 import re
@@ -41,7 +41,8 @@ def value_prefixes(places: Sequence[tuple[str, int]], *, scripted: bool) -> tupl
 
     Args:
         places: The plan's topic-partitions, in order.
-        scripted: Whether it is a scripted run. The values of its first partition are its messages.
+        scripted: Whether it is a scripted run. Then values of the first partition are named
+            `message1` etc.
     """
     prefixes = [f"{topic}-{partition}:v" for topic, partition in places]
     return tuple([MESSAGE, *prefixes[1:]] if scripted and prefixes else prefixes)

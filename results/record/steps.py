@@ -1,8 +1,8 @@
 """The steps of a scripted run, `steps.jsonl`: their actions, waits and observations, in order.
 
 The logs of replicas at a step are in the tables `replica_records` and `replica_states`, with the
-step's name as `snapshot`. Copies of their files are in `snapshots/<step>/<node>/data`. This file
-contains the data that no table has.
+step's name as `snapshot`. Copies of the replicas' files are in `snapshots/<step>/<node>/data`.
+`steps.jsonl` contains the data that no table has.
 """
 
 from pathlib import Path
@@ -61,7 +61,7 @@ class Answer(_Row):
 
 
 class Line(_Row):
-    """A line of a broker's log that belongs to the step."""
+    """A line in a broker's log file; the line belongs to the step."""
 
     node: str
     file: str

@@ -32,7 +32,8 @@ END_MARK = _MARK + bytes(4)
 _LEAST_PACKED_BYTES = 1 << 13
 """A stream smaller than this is not packed, because packing saves little."""
 _ROWS_A_WRITE = 1000
-"""Rows for each write in a repeatable run. A write takes as long as buffering hundreds of rows."""
+"""Rows that a repeatable run writes at once. A write takes as long as buffering hundreds of
+rows."""
 
 
 class StreamWriter:
@@ -108,7 +109,7 @@ class StreamTail:
         self._schema: pa.Schema | None = None
 
     def read(self, limit_bytes: int) -> tuple[list[pa.RecordBatch], bool]:
-        """Return the new complete batches, and whether these are all of them.
+        """Return the new complete batches, and True if the file has no more of them.
 
         A message that is not complete yet is left for the next read.
 
@@ -176,7 +177,7 @@ def stream_parts(
 
 
 def pack_stream(path: Path, stopped: threading.Event | None = None) -> bool:
-    """Pack a live stream without a writer, if it is complete and packing saves space.
+    """Pack a live stream that has no writer, if it is complete and packing saves space.
 
     Args:
         path: The stream.
@@ -211,7 +212,7 @@ def _until(
 
 
 def stream_bytes(path: Path) -> int:
-    """Return the size of a live stream in bytes, for a packed one its approximate unpacked size."""
+    """Return a live stream's size in bytes; for a packed stream, about its size before packing."""
     with open_file(path, root=root_of(path)) as file:
         if is_packed(file):
             return unpacked_bytes(path, file)
@@ -249,7 +250,7 @@ def messages(
 
 
 def read_message(file: BinaryIO) -> bytes | None:
-    """Read one complete message; return None without moving the position if there is none.
+    """Read one complete message; if there is none, leave the position and return None.
 
     Raises:
         pa.ArrowException: The data is not a message that a run writes.

@@ -11,7 +11,7 @@ import pyarrow as pa
 SCHEMA_VERSION = 1
 BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError,
            MemoryError, NotImplementedError)  # fmt: skip
-"""Exceptions that reading damaged or malicious bytes may raise."""
+"""The exceptions that a reader of damaged or malicious bytes may raise."""
 
 Columns = list[tuple[str, pa.DataType]]
 """Names and types of columns, in order."""
@@ -156,7 +156,7 @@ LIVE: dict[str, pa.Schema] = {
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
 """Live streams. `arrivals` counts, for each window of 100 ms, the operations that the plan's rate
-offered, and those for which no process was free."""
+offered, and the operations that found no free process."""
 
 _RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {

@@ -65,7 +65,7 @@ class ShareAct(StrEnum):
 
 
 class Decision(StrEnum):
-    """A client's decision on its transaction. After a crash without decision, Kafka aborts it."""
+    """A client's decision on its transaction. Without a decision, Kafka aborts it."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -142,7 +142,7 @@ class CheckpointFile(StrEnum):
 
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-"""File that a broker leaves after it has closed all its logs, and removes at its next start."""
+"""A broker writes this file after it has closed all its logs, and removes it at its next start."""
 
 OWN_LOGS = ("server.log", "state-change.log", "controller.log", "kraft.log")
 """Log files that a Kafka broker or controller writes for people."""

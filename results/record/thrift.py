@@ -1,9 +1,9 @@
 """Read the headers of Parquet pages, in Thrift's compact protocol, to check the declared sizes.
 
 Arrow trusts these headers and allocates as many bytes as they declare. The sums in the footer may
-differ from them. Arrow skips a field with an unexpected type, takes the last of two fields with one
-number, and truncates numbers to their width. A header that Arrow might read differently from this
-module is refused.
+differ from the headers. Arrow skips a field with an unexpected type, takes the last of two fields
+with one number, and truncates numbers to their width. A header that Arrow might read differently
+from this module is refused.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -22,7 +22,8 @@ _SIZES_DEPTH = 2
 _VARINT_BYTES, _GOES_ON = 10, 0x80
 """Maximum number of bytes of an integer, and the bit that marks all bytes but the last."""
 _UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
-"""Fields of `PageHeader`. The first field of its three structures is the number of values."""
+"""Fields of `PageHeader`. The first field of each of its three structures is the number of
+values."""
 _KIND_OF = {
     (0, _UNPACKED): _I32, (0, _PACKED): _I32, (1, 1): _I32,
     (0, _DATA): _STRUCT, (0, _DICTIONARY): _STRUCT, (0, _DATA_2): _STRUCT,

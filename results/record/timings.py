@@ -19,9 +19,9 @@ class Timings:
 
     Attributes:
         began_ns: Start of the command; negative, because it is before the run's start.
-        judging_ns: Start of judging, when the engine was ready.
-        judged_ns: When the verdict was written.
-        drawn_ns: When the page was written.
+        judging_ns: Time at which judging began; the engine was ready then.
+        judged_ns: Time at which the verdict was written.
+        drawn_ns: Time at which the page was written.
     """
 
     began_ns: int | None = None

@@ -57,7 +57,8 @@ _NEVER = re.compile(
     r"command|command-config|callback|jaas|password|secret|token\.secret|key|listeners?|"
     r"plugin|plugins|url|urls|servers?|providers?|builder)($|[._])|_cb$"
 )
-"""Parts of names of settings that load code, name a file, open an address or hold a secret."""
+"""If a setting's name has such a part, the setting loads code, names a file, opens an address or
+holds a secret."""
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
@@ -75,7 +76,7 @@ _WAITS_FOR_CONTROLLER = {
 """How long a starting broker waits for a controller. By default, the second setting is unlimited.
 """
 LAG_TIME = "replica.lag.time.max.ms"
-"""Broker setting: a follower that is behind for longer leaves the ISR."""
+"""Broker setting: a follower that stays behind for longer than this time leaves the ISR."""
 OUR_LAG_MS, KAFKAS_LAG_MS = 4_000, 30_000
 """The value of this setting for Logquake's own brokers, and Kafka's default."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"

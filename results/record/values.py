@@ -1,4 +1,4 @@
-"""Values that are unique in a run: `value = (n << 32) | sequence`.
+"""The numbers (values) of messages, unique in a run: `value = (n << 32) | sequence`.
 
 The number n counts the plan's topic-partitions in order from 1, so a value shows its partition.
 Workers use disjoint ranges of sequence numbers. In a message, the value is the first 8 bytes of the

@@ -1,7 +1,7 @@
 """Anomalies, and the verdict that results from them.
 
-A checker yields `Anomaly` objects. The engine decides which of them the judge allows, and which are
-trusted because the checker's premises hold. It sums them up as a `Verdict`, stored as
+A checker yields `Anomaly` objects. The engine decides which anomalies the judge allows. It trusts
+an anomaly if the checker's premises hold. It sums up all anomalies as a `Verdict`, stored as
 `verdict.json`.
 """
 
@@ -14,9 +14,9 @@ Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
 """The facts behind an anomaly: op ids, nodes, offsets, epochs, times. A flat JSON object."""
 
 UNCOVERED = "uncovered"
-"""The key of `Verdict.stats` for the place and reason of an error in computing transitions."""
+"""A key of `Verdict.stats`: place and reason of the error, if transitions were not computed."""
 MAX_EXAMPLES = 10
-"""Maximum number of examples of an anomaly in `verdict.json`, the first by place and offset."""
+"""Maximum number of examples of an anomaly in `verdict.json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Anomaly:
         sentence: Description for people: the event, its place, and its observer.
         evidence: The facts behind the sentence, for machines and for verification.
         run_id, topic, topic_id, partition: Place of the anomaly; empty and -1 for a whole run.
-        offset: Orders the examples; -1 if there is none.
+        offset: The offset by which examples are ordered; -1 if there is none.
         excuses: Names of rows in the contract's table that would allow the anomaly (`acks-0-1`,
             `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
         broken_premises: Premises of the checker that did not hold here. If there are any, the
@@ -90,9 +90,9 @@ class Example:
         topic_id: Id of the topic; empty for a whole run.
         partition: Number of the partition; -1 for a whole run.
         offset: The offset of the first record concerned; -1 if there is none.
-        allowed: Whether the judge allows it.
-        trusted: Whether the premises of its check held.
-        why: Reason why it is allowed or not trusted; else empty.
+        allowed: Whether the judge allows the anomaly.
+        trusted: Whether the premises of the check held.
+        why: Reason why the anomaly is allowed, or why it is not trusted; else empty.
         cause: Cause in one sentence without a capital letter; empty if unknown.
     """
 
@@ -117,7 +117,7 @@ class AnomalySummary:
         count: Number of anomalies.
         allowed: Number of anomalies that the judge allows.
         trusted: Number of anomalies for which the premises of the check held.
-        examples: Those that decide the verdict come first, then by place and offset.
+        examples: Examples by place and offset; those that decide the verdict come first.
     """
 
     anomaly_class: AnomalyClass
@@ -180,15 +180,15 @@ class Verdict:
         anomalies: Anomalies by name.
         unknown_because: Full sentences with reasons why the verdict cannot be `valid`.
         guarantees: The promises that follow from the plan's configuration, in sentences.
-        checked: For each check, the number of comparisons that could have failed; None if it does
-            not apply.
+        checked: For each check, the number of comparisons that could have failed; None if the check
+            does not apply.
         basis: For each promise, the comparisons, and the violations that the run could not show;
             empty in old verdicts and for imported histories.
         words: Descriptions of each check in `checked` and of each anomaly.
         reach: Limits of the verdict, in sentences: data or settings that could not be observed;
             empty if there are none.
-        ranked: Names of the anomalies, the most important first. Old verdicts have neither `words`
-            nor `ranked`, so names replace descriptions.
+        ranked: Names of the anomalies, the most important first. Old verdicts lack `words` and
+            `ranked`, so names replace descriptions.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 

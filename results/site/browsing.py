@@ -42,9 +42,10 @@ class Card:
         seen: All runs and nightly runs that had the failure.
         row: The newest run with the failure.
         where: Workloads that had the failure.
-        runs: Number of runs with the failure in the nightly run; without one, in the store.
-        repeats: How often it recurred in reruns: in the suite's nightly runs up to this one, or in
-            the whole store.
+        runs: Number of runs with the failure: in the nightly run if there is one, else in the
+            store.
+        repeats: How often the failure recurred in reruns: in the suite's nightly runs up to this
+            one, or in the whole store.
     """
 
     seen: Seen
@@ -92,7 +93,7 @@ def front() -> Response:
 
 
 def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
-    """Return the scripted runs that ended as expected: of the given nights, or the newest runs."""
+    """Return scripted runs that ended as expected: all of the given nights, or else the newest."""
     if not nights:
         return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
     asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
@@ -227,7 +228,7 @@ def _named(index: Index, run_id: str) -> RunRow | None:
 
 
 def _offered(index: Index, row: RunRow | None) -> tuple[RunRow, ...]:
-    """Return runs with which a run can be compared, if possible with the same settings."""
+    """Return runs that can be compared with a run; runs with the same settings are preferred."""
     if row is None:
         return index.runs(RunQuery(limit=_OFFERED))
     alike = RunQuery(setting=row.setting, limit=_OFFERED) if row.setting else RunQuery(limit=0)

@@ -56,7 +56,7 @@ class Chart:
         title: Title with the unit.
         summary: The content as a sentence, for screen readers.
         ticks: Horizontal grid lines.
-        labels: (x, text) of the labels below.
+        labels: (x, text) of the labels below the chart.
         boxes: Sections of bars.
         path: SVG path data of the line; empty if there is none.
         dots: Points of the line.
@@ -154,7 +154,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Return the smallest round number not below a value: 1, 2, 4, 5 or 8 times a power of ten."""
+    """Round a value up, to 1, 2, 4, 5 or 8 times a power of ten."""
     if value <= 0:
         return _TICKS
     power = 10.0 ** floor(log10(value))

@@ -22,7 +22,7 @@ class Pair:
     right: str
 
     def cut(self) -> "Pair":
-        """Return the row with very long texts cut."""
+        """Return the row; its very long texts are cut off."""
         texts = (shortened(each, MAX_TEXT) for each in (self.what, self.left, self.right))
         what, left, right = texts
         return Pair(what=what, left=left, right=right)

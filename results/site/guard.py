@@ -1,6 +1,6 @@
 """The site's security policy: the requests that it accepts, and the rules for browsers.
 
-The site serves one machine and only reads. A page on another site must not read it through a
+The site serves one machine and only reads. A page of another site must not read this site through a
 visitor's browser. So a request must name one of the site's hosts. A foreign name that points to
 127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are accepted. Scripts in a run's files
 cannot run in the site's origin.
@@ -57,7 +57,7 @@ def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
 
 
 def is_unspecified(address: str) -> bool:
-    """Return whether listening at an address means listening at all addresses of the machine."""
+    """Return whether an address means all addresses of the machine, as `0.0.0.0` does."""
     try:
         return ipaddress.ip_address(address).is_unspecified
     except ValueError:

@@ -18,9 +18,9 @@ class NightFigures:
         suite, night: Names of the suite and of the nightly run.
         runs: Number of runs; reruns of failed runs are not counted in any figure.
         verdicts: Number of runs for each of `VERDICTS`.
-        anomalies: (name, number of runs with it), the most frequent first. Scripted runs that ended
-            as expected are left out.
-        heads: (name, number of runs in which it was the most serious anomaly).
+        anomalies: (name, number of runs with this anomaly), the most frequent first. Scripted runs
+            that ended as expected are left out.
+        heads: (name, number of runs in which this anomaly was the most serious one).
         recover_s: Median recovery time in seconds; None if no run recovered.
         throughput: Median number of successful operations per second; None if unknown.
     """

@@ -1,4 +1,4 @@
-"""The site's access to the store: its refreshed index, and the runs and files that URLs name."""
+"""The site's access to the store: a fresh index, and the runs and files that URLs name."""
 
 import threading
 from pathlib import Path

@@ -85,7 +85,7 @@ def files(name: str, folder: str) -> Response:
 
 @stored.get("/bundle/<name>/<folder>")
 def bundle(name: str, folder: str) -> Response:
-    """Return the bundle of a run, packed while it is sent; another machine can judge it."""
+    """Pack and send the bundle of a run, with which another machine can judge the run."""
     row = shelf().row(name, folder)
     paths = shelf().paths(row)
     if not has_bundle(row, paths):
@@ -138,12 +138,12 @@ def _timeline(paths: RunPaths) -> str:
 
 
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
-"""Functions that make a page if it is missing. Their libraries take seconds to load, so they are
-imported only if a page is missing. Most stores have all report pages."""
+"""Functions that make a missing page. They need libraries that take seconds to load, so these
+functions are imported only if a page is missing. Most stores have all report pages."""
 
 
 def _leads_out(root: Path) -> bool:
-    """Return whether a run contains links or pipes, which making a page would follow."""
+    """Return whether a run contains links or pipes; code that makes a page would follow them."""
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
             try:

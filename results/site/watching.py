@@ -44,7 +44,8 @@ class Sight:
         elapsed_s: Seconds since the run's start; None if unknown.
         operations: (outcome, number of operations).
         pending: Number of operations that began and have not ended.
-        faults: Faults in force or starting, then the faults that are over, each newest first.
+        faults: First the faults that start or are in force, then the faults that are over; in both
+            groups, the newest first.
         in_force: Number of faults in force.
         trouble: The error that ended the run; empty if there is none.
     """

@@ -2,7 +2,7 @@
 
 A block consists of columns of 32-bit numbers, one after the other, compressed with zlib and encoded
 in base64. Its rows are in order of lane and time. `rows` has the number of rows in each lane.
-Columns that grow slowly are stored as differences to the previous row, because these compress
+Columns that grow slowly are stored as differences to the previous row, because differences compress
 better. A 64-bit number takes two columns, for its upper and lower half.
 """
 
@@ -36,10 +36,11 @@ _HALF = np.int64(0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Operations that began one after the other.
+    """A block of operations that began one after the other.
 
     Attributes:
-        start_us, end_us: Begin of the first and of the last operation, since the run's start.
+        start_us, end_us: Times at which the first and the last operation began, since the run's
+            start.
         count: Number of operations.
         longest_us: Longest duration of an operation that ended.
         rows: Number of operations in each lane.
@@ -113,7 +114,7 @@ def _columns(operations: Operations, rows: Ints, starts: Ints) -> dict[str, Ints
 
 
 def _packed(columns: list[Ints]) -> str:
-    """Return columns as text, with bytes of equal significance together for better compression."""
+    """Return columns as text; bytes of equal significance are put together, to compress better."""
     small = np.stack([(column & _HALF).astype("<u4") for column in columns])
     planes = small.view(np.uint8).reshape(len(columns), -1, 4).transpose(0, 2, 1)
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), _LEVEL)).decode()

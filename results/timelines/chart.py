@@ -1,8 +1,8 @@
 """The two Bokeh figures of the time line: faults and leaders above, operations below.
 
-Both figures share one time axis. This module creates empty models. `timelines.js` fills their data
-whenever the visible time span changes. Lanes are numbered from the top, but drawn from the bottom:
-lane i of n is between n-1-i and n-i.
+Both figures share one time axis. This module creates empty models. `timelines.js` fills these
+models with data whenever the visible time span changes. Lanes are numbered from the top, but drawn
+from the bottom: lane i of n is between n-1-i and n-i.
 """
 
 from collections.abc import Mapping, Sequence

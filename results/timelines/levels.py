@@ -1,9 +1,9 @@
 """Count the operations that began in each time span, by lane and outcome, for several span widths.
 
-A wide view cannot show single operations if there are millions, so they are counted in advance. The
-coarsest level has 512 spans over the whole run. Each further level has four times as many. The page
-draws the level with spans of about one pixel. For shorter spans, the page itself counts the
-operations that `blocks.py` packed.
+A wide view cannot show each of a million operations, so operations are counted in advance. The
+coarsest level has 512 spans over the whole run. Each further level has four times as many spans.
+The page draws the level with spans of about one pixel. For shorter spans, the page itself counts
+the operations that `blocks.py` packed.
 """
 
 from dataclasses import dataclass

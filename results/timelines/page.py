@@ -63,7 +63,8 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
 
     Args:
         paths: The run.
-        page: The future page file; it links to the run's report if both are in the same folder.
+        page: Path of the page to write; the page links to the run's report if both are in one
+            folder.
 
     Raises:
         StoreError: A table is damaged.

@@ -1,4 +1,4 @@
-"""Sentences about the measured effects of faults, and about the evidence for their end.
+"""Sentences about the measured effects of faults, and about the evidence that a fault ended.
 
 Effects are the JSON of the `faults` table (`nemesis/effects.py`). An effect with its own sentence
 (`told`) is shown unchanged. For other effects, there is a function for each kind. An effect of an

@@ -13,7 +13,7 @@ GLOSSARY = {
     "op": "One call of a client: a send, a poll, a transaction. p22#132 is the 132nd op of "
     "process 22.",
     "process": "A logical client, which does one op at a time. Its number is used once in a run: "
-    "after an info it ends, and another process takes its place.",
+    "an info ends the process, and a process with another number takes its place.",
     "ok": "The op certainly happened.",
     "fail": "The op certainly had no effect.",
     "info": "The client got no certain answer, so the op may have had an effect or not.",
@@ -29,21 +29,22 @@ GLOSSARY = {
     " leader wrote the record.",
     "high watermark": "The offset up to which a partition's records are committed: all in-sync "
     "replicas have them, and readers may see them.",
-    "ISR": "In-sync replicas: replicas that have all records of the leader, except for the last"
-    " moment. The next leader is one of them.",
+    "ISR": "In-sync replicas: replicas that have all records of the leader, except perhaps the"
+    " newest ones. The next leader is one of these replicas.",
     "unclean election": "The election of a leader from outside of the ISR, when no ISR member is"
     " available. Records that this leader had not yet copied are lost.",
     "truncation": "A replica that follows a new leader removes the end of its own log, from the"
     " offset where it differs from the new leader's log.",
     "quorum": "The controllers, which keep the cluster's metadata in their own log and elect"
-    " their leader by votes. A record that a majority of them has is committed.",
+    " their leader by votes. A record is committed when a majority of the"
+    " controllers has it.",
     "fault": "A disturbance that Logquake causes in the cluster. A fault is confirmed when a"
     " measurement shows its effect, not when its command is given.",
 }
 TERMS = {
     **GLOSSARY,
-    "allowed": "An allowed anomaly does not make a run invalid, because the configuration promises "
-    "nothing against it, or a fault explains it.",
+    "allowed": "An allowed anomaly does not make a run invalid: the configuration does not "
+    "promise to prevent it, or a fault explains it.",
     "anomaly": "One kind of broken promise, such as `lost-write`. A run lists all anomalies that "
     "it found.",
     "arrival": "A moment at which an operation is due. If no process is free, the operation is "

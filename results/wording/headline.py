@@ -28,7 +28,7 @@ class Headline:
         sentence: The verdict.
         anomaly: Name of the anomaly in the sentence; None if there is none.
         witness: The example that shows this anomaly.
-        cause: Cause of the example, with its value; empty if unknown.
+        cause: Cause of the example, with the message's number; empty if unknown.
         promise: The broken promise, as a sentence; empty if the verdict does not contain it.
         more: Further sentences.
     """
@@ -102,7 +102,7 @@ def decisive(verdict: Verdict) -> tuple[str, AnomalySummary] | None:
 def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
     """Return the anomalies in the order in which a reader should see them.
 
-    In a verdict without its own order, the anomalies that decide it come first.
+    If the verdict has no order of its own, the anomalies that decide the verdict come first.
     """
     place = {name: at for at, name in enumerate(verdict.ranked)}
 
@@ -215,7 +215,7 @@ def _with_witness(
 
 
 def _cause(witness: Example) -> str:
-    """Return the main anomaly's cause, after the anomaly's value if the cause does not name it."""
+    """Return the main anomaly's cause; if the cause lacks the value, the value comes first."""
     value, cause = witness.evidence.get("value"), witness.cause
     named = not isinstance(value, int) or str(value) in cause
     return cause if named or not cause else f"value {value}: {cause}"

@@ -18,7 +18,7 @@ MAX_SHOWN = 4_000
 
 
 def shortened(text: str, most: int = MAX_SHOWN) -> str:
-    """Return a text, cut to a maximum length with the number of missing characters."""
+    """Cut a text to a maximum length, and append the number of missing characters."""
     rest = len(text) - most
     return text if rest <= 0 else f"{text[:most]} … ({rest:,} more characters)"
 

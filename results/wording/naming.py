@@ -1,9 +1,10 @@
 """The names of ops, values and messages on pages and in terminals.
 
-An op is `p22#132` and a value `log-0-0:v785` (`results.record.short`). In a scripted run, the value
-with sequence number k of the first partition is named `message` plus k, as in the scenario. Checks
-write the record's own numbers into their sentences, and `verdict.json` keeps them. This module puts
-the names into a sentence when it is printed. On a page, each name shows its number as a tooltip.
+The name of an op is like `p22#132`, and the name of a value is like `log-0-0:v785`
+(`results.record.short`). In a scripted run, the value with sequence number k of the first partition
+is named `message` plus k, as in the scenario. Checks write the record's own numbers into their
+sentences, and `verdict.json` keeps these numbers. This module puts the names into a sentence when
+it is printed. On a page, each name shows its number as a tooltip.
 """
 
 import re
@@ -36,7 +37,7 @@ and in a scripted run `message2 (value 4294967298)`."""
 _NUMBER = re.compile(r"\d+")
 _OP_KEYS, _VALUE_KEYS = ("op_id", "op_ids"), ("value", "values")
 _OPS = "ops"
-"""Key of evidence with a list of op ids; if the evidence is a number, it is a count of ops."""
+"""A key of evidence. A list under this key contains op ids, but a number is a count of ops."""
 _INTERRUPTED = re.compile(r"(?:Interrupted at [\d.]+ s\. )?")
 
 
@@ -56,19 +57,19 @@ class Printed:
 
 
 def said(text: str) -> str:
-    """Return a text as a sentence. A message or node name at its start keeps its letters."""
+    """Return a text as a sentence. A name at its start (of a message or node) stays as it is."""
     whole = as_sentence(text)
     return f"{text[0]}{whole[1:]}" if _STORY_WORD.match(text) else whole
 
 
 def interruption(sentence: str) -> str:
-    """Return the beginning of a verdict's sentence that reports an interruption; "" if none."""
+    """Return the words at the start of a verdict's sentence that report an interruption, or ""."""
     found = _INTERRUPTED.match(sentence)
     return found[0] if found else ""
 
 
 def without_verdict(sentence: str) -> str:
-    """Return a verdict's sentence without the verdict, for a list that has it in another column."""
+    """Return a verdict's sentence without the verdict, for a list with a column for verdicts."""
     begins = interruption(sentence)
     rest = sentence.removeprefix(begins)
     told = rest.partition(": ")[2] or rest
@@ -91,7 +92,7 @@ class Names:
         tables: The run's tables; ops are read when the first op is named.
         plan: The run's plan; None if it cannot be read. Values then keep their numbers.
         scripted: Whether the run is a scripted run, which has named messages.
-        with_ops: Whether to read ops; without them, ops keep their ids.
+        with_ops: Whether to read ops; otherwise, ops keep their ids.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Names:
         return self._marked(text, self._link)
 
     def titled(self, text: str) -> str:
-        """Return a sentence with short names for a tooltip, with the numbers at its end."""
+        """Return a sentence with short names for a tooltip, with the numbers at the end."""
         parts = list(self._parts(text))
         numbers = ", ".join(dict.fromkeys(long for _, _, long in parts if long))
         return f"{self(text)}{f' [{numbers}]' if numbers else ''}"
@@ -139,7 +140,7 @@ class Names:
         return text if name is None else name.removeprefix(own)
 
     def legend(self, text: str, place: str) -> str:
-        """Return the full name of a value that `cell` shortened; "" if it shortened nothing.
+        """Return the full name of a value that `cell` shortened; "" if `cell` shortens none.
 
         Args:
             text: As for `cell`.
@@ -176,7 +177,7 @@ class Names:
         return self._op(op_id) or str(op_id)
 
     def op_id(self, process: int, ordinal: int) -> int | None:
-        """Return the id of a process's op with this number, from 1; None if there is none."""
+        """Return the id of the op with this number in its process, from 1, or None."""
         ids = self.ids_of(process)
         return int(ids[ordinal - 1]) if 0 < ordinal <= len(ids) else None
 

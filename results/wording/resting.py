@@ -1,4 +1,4 @@
-"""List, for each promise, the comparisons behind a verdict, and what these could not show."""
+"""List, for each promise, the comparisons behind a verdict, and their limits."""
 
 from dataclasses import dataclass
 

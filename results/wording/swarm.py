@@ -7,7 +7,8 @@ def swarm_words(plan: Mapping[str, object]) -> str:
     """Return settings chosen at random: `rate = 50; num.io.threads = 8`; "" if there are none.
 
     Args:
-        plan: The stored plan. It may come from another person, so invalid values are left out.
+        plan: The stored plan. The plan may come from another person, so invalid values are left
+            out.
     """
     drawn = plan.get("swarmed")
     keys = drawn if isinstance(drawn, list | tuple) else ()

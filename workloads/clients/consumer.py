@@ -28,11 +28,11 @@ from workloads.protocol import Batch, Column, Key
 
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
 _TELLS_EPOCHS = 0x02080000
-"""librdkafka 2.8. Earlier versions report wrong leader epochs, which are not recorded."""
+"""Version 2.8 of librdkafka. Earlier versions report wrong epochs, so these are not recorded."""
 
 
 class ProcessConsumer:
-    """A confluent-kafka consumer with manual assignment that commits nothing.
+    """A confluent-kafka consumer, which is assigned manually and commits nothing.
 
     Args:
         plan: The plan, which decides the client's settings.
@@ -81,7 +81,7 @@ class ProcessConsumer:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return the fetched records; an error of one partition fails the whole poll."""
+        """Return the fetched records; if one partition has an error, the whole poll has failed."""
         try:
             messages = self._handle.consume(limit, timeout_s)
         except KafkaException as refused:
@@ -105,7 +105,7 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return the consumed records as columns. An error of a partition fails the whole batch.
+    """Return the consumed records as columns. If one partition has an error, so has the batch.
 
     Args:
         messages: Records, and events of partitions.
@@ -153,7 +153,7 @@ def _batch(
 
 
 def _marks(records: Sequence[Message]) -> list[object]:
-    """Return the damage marker of each record's headers, for the check of `damage`."""
+    """Return the mark of each record's headers; `damage` checks these marks."""
     found = cast("Iterator[Header | None]", map(Message.headers, records))
     return [headers and mark(list(headers)) for headers in found]
 
@@ -166,7 +166,7 @@ def _stamps(records: Sequence[Message]) -> list[int]:
 
 
 def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
-    """Return each run of records of one partition: the partition, and the number of records."""
+    """Group consecutive records of one partition; return each partition and number of records."""
     if not records:
         return []
     topics = cast("list[str]", list(map(Message.topic, records)))
@@ -194,7 +194,7 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
 
 
 def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) -> Column:
-    """Return the value at the start of each payload, vectorized if all payloads have one.
+    """Return each record's value, read by numpy if every payload begins with a value.
 
     A tombstone has no payload. Its value is in its header.
     """

@@ -33,7 +33,7 @@ class Course:
         self._deliveries[at] = delivery
 
     def positions(self, starts: Mapping[Key, int]) -> dict[Key, int]:
-        """Return the reader's positions after its polls."""
+        """Return the offsets that the reader reached with its polls."""
         positions = dict(starts)
         for _, batch in self.batches:
             positions |= batch.positions

@@ -100,7 +100,7 @@ class GroupConsumer:
         return batch_of(messages, isolation=self._isolation, headers=self._headers, keys=self._keys)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start to read assigned partitions. If a start is None, librdkafka looks it up."""
+        """Start to read assigned partitions. A start of None means the committed offset."""
         placed = [
             TopicPartition(*key, OFFSET_STORED if start is None else start)
             for key, start in starts.items()
@@ -111,7 +111,7 @@ class GroupConsumer:
         """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: No answer came in time.
+            GroupError: No response came in time.
         """
         asked = [TopicPartition(*key) for key in keys]
         try:
@@ -122,7 +122,7 @@ class GroupConsumer:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers if `wait` is set.
+        """Commit positions; return the responses if `wait` is set.
 
         Raises:
             GroupError: The whole commit failed.
@@ -151,7 +151,7 @@ class GroupConsumer:
     def membership(self) -> object:
         """Return this consumer's group identity, for commits in a transaction (KIP-447).
 
-        The identity is that of the last assignment. Otherwise a consumer that the group has removed
+        The identity comes from the last assignment. Otherwise a consumer that the group has removed
         would commit without a member id, and brokers do not fence such a commit.
         """
         return self._membership
@@ -170,8 +170,8 @@ class GroupConsumer:
 
         The Python client destroys an unclosed consumer without closing it, so no LeaveGroup is
         sent. The destruction never ends if the consumer has an unreported assignment, because
-        librdkafka waits for its `assign` in a busy loop. So the consumer first polls, in its own
-        thread, which may hang.
+        librdkafka waits in a busy loop for a call of `assign`. So the consumer first polls, in its
+        own thread, which may hang.
         """
         self._over = True
         last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)

@@ -265,8 +265,8 @@ def check_client_settings(plan: Plan) -> None:
     """Create the clients of a plan without connecting, to check their settings.
 
     Raises:
-        PlanError: librdkafka refuses a key, the plan determines it, or the file of the user's own
-            settings does not exist. The message is one sentence.
+        PlanError: librdkafka refuses a key, the plan determines this key, or the file of the user's
+            own settings does not exist. The message is one sentence.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
     secures = security_of_clients(plan)

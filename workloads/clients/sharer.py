@@ -138,10 +138,10 @@ def _failures(answers: Mapping[TopicPartition, KafkaException | None]) -> dict[K
 
 
 def set_up_share_group(plan: Plan, *, bootstrap: str, group: str) -> None:
-    """Configure on the brokers where a share group begins, and when it gives up a record.
+    """Set a share group's start offset and delivery limit on the brokers.
 
     Raises:
-        KafkaException: The brokers refused, or did not answer in time.
+        KafkaException: The brokers refused, or did not respond in time.
     """
     configs: Any = admin  # Most of this has no type stubs.
     entries = [

@@ -1,13 +1,14 @@
 """The transactional producer of one thread, which executes whole transactions.
 
-Its calls wait for the coordinator, each with a timeout. So they run outside the worker's loop. The
-`transactional.id` belongs to the thread. The next producer with this id fences the previous one and
-aborts its open transaction (KIP-98). So a producer in an unknown state is dropped and replaced.
+The producer's calls wait for the coordinator, each with a timeout. So these calls run outside the
+worker's loop. The `transactional.id` belongs to the thread. The next producer with this id fences
+the previous one and aborts its open transaction (KIP-98). So a producer in an unknown state is
+dropped and replaced.
 
 All messages are flushed and answered before the commit is sent. A failure before the commit leads
-to an abort. After an abort no commit is ever sent, so the transaction certainly cannot commit. It
-ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was sent, only the
-response to it decides the outcome.
+to an abort. After an abort no commit is ever sent, so the transaction certainly cannot commit. The
+transaction ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was
+sent, only the response to it decides the outcome.
 
 With `after_timeout = "go-on"` a client is less careful, as most applications are. After a timeout
 it aborts, and begins the next transaction with the same producer.
@@ -31,12 +32,13 @@ from workloads.clients.settings import transactional_settings
 from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
-"""Additional seconds for a call beyond its own timeout."""
+"""How many seconds a call may take beyond its own timeout."""
 _TRIES = 3
 """The number of attempts of a coordinator call if the client continues after timeouts."""
 _BROKEN = (KafkaException, TimeoutError, SystemError)
 """Errors that a call may raise. The Python client raises a fatal error while it still handles
-reports. Calls made by these reports then raise SystemError, and the fatal error is lost."""
+reports. Calls in the callbacks of these reports then raise SystemError, and the fatal error is
+lost."""
 
 
 class TransactionalProducer:
@@ -121,7 +123,7 @@ class TransactionalProducer:
     def _ask(self, call: Callable[[], None]) -> None:
         """Make a call that waits for a coordinator. If the call does not return, drop the producer.
 
-        If its coordinator is down, `send_offsets_to_transaction` ignores its own timeout
+        If the coordinator is down, `send_offsets_to_transaction` ignores its own timeout
         (https://github.com/confluentinc/librdkafka/issues/5456) and may hang forever.
 
         Raises:
@@ -155,10 +157,10 @@ class TransactionalProducer:
     def _abort(self, *, answered: bool) -> TransactionOutcome:
         """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
 
-        A producer with unanswered sends is also dropped, unless the plan lets it continue. Its
-        abort would drop messages that wait for a retry. librdkafka would then reuse their sequence
+        A producer with unanswered sends is also dropped, unless the plan lets it continue. An abort
+        would drop messages that wait for a retry. librdkafka would then reuse their sequence
         numbers in the same epoch. If the first attempt was written after all, the broker treats the
-        next transaction's record as its duplicate. The broker then acknowledges a record that it
+        next transaction's record as a duplicate. The broker then acknowledges a record that it
         never writes.
         """
         producer = self._handle

@@ -1,4 +1,4 @@
-"""Make a run's Docker network and containers, each labelled with the run from its creation."""
+"""Make a run's Docker network and containers. Each object gets the run's label when it is made."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +18,19 @@ from cluster.protocol import ClusterError, Command, UserError
 from results.record.clock import WaitTimeoutError, wait_until
 
 AS_ROOT = "0:0"
-"""User of the containers: root, so that the harness can read and remove all files of brokers."""
+"""The user of the containers is root, because the harness must read and remove brokers' files."""
 NO_SUBNET_LEFT = ("non-overlapping", "could not find an available", "all predefined address pools")
-"""Messages of the daemon when its address pools are used up. The words differ by version."""
+"""The daemon's messages when no address pool is left. The words differ by version."""
 ATTACH_TIMEOUT_S = 30.0
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'
 
 
 class ContainerMaker:
-    """Makes the network and containers of one run.
+    """A maker of the network and the containers of one run.
 
     Args:
         client: The client of the daemon.
-        root: The run's folder. Each container sees it at the same path.
+        root: The run's folder. Each container sees this folder at the same path.
         image: The image of the containers.
     """
 
@@ -44,7 +44,7 @@ class ContainerMaker:
         self._parent = "/" if client.info()["CgroupDriver"] == "cgroupfs" else None
 
     def network(self) -> str:
-        """Create a bridge network without access to the outside; the daemon chooses its addresses.
+        """Create a bridge network without outside access. The daemon chooses the addresses.
 
         The daemon knows which addresses other networks and this machine's routes use. The daemon
         chooses atomically, so two runs that start together never get the same addresses.
@@ -99,14 +99,15 @@ class ContainerMaker:
         command: Command,
         software: Mapping[Path, Path],
     ) -> Container:
-        """Start a process in a container of its own that shares a node's namespaces.
+        """Start a process in a separate container that shares a node's namespaces.
 
         Args:
             holder: The container that keeps the node's namespaces alive.
             node: The node's name.
-            number: Distinguishes this process from earlier ones of the node.
+            number: A number that differs from the numbers of the node's earlier processes.
             command: The command to start.
-            software: The files that the container must see, by the path inside the container.
+            software: The files that the container must see. The keys are paths inside the
+                container.
         """
         shared = f"container:{holder.id}"
         with explained():
@@ -135,18 +136,18 @@ class ContainerMaker:
 
 
 def line_to(holder: Container) -> Sequence[str]:
-    """Return the command line of the program that keeps a holder container's input open."""
+    """Return the command line of the program that keeps the input of `holder` open."""
     program = str(Path(line.__file__).resolve())
     return [sys.executable, "-I", "-S", program, socket_path(), str(holder.id)]
 
 
 def wait_attached(holder: Container, log: Path, *, runs: Callable[[], bool]) -> None:
-    """Wait until a program holds a container's input. The container then ends with the program.
+    """Wait until a program holds a container's input. When the program ends, the container ends.
 
     Args:
         holder: The container.
         log: The log file of the program, which `line_to` starts.
-        runs: Returns whether the program still runs.
+        runs: A function that returns whether the program still runs.
 
     Raises:
         ClusterError: The program did not attach to the container.

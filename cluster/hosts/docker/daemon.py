@@ -1,4 +1,4 @@
-"""Connect to this machine's Docker daemon, and explain its refusals."""
+"""Connect to this machine's Docker daemon, and explain the daemon's refusals."""
 
 import os
 import socket
@@ -13,7 +13,8 @@ from requests.exceptions import Timeout
 from cluster.protocol import ClusterError, UserError
 
 ANSWER_TIMEOUT_S = 60
-"""Timeout of the daemon's answers. On two cores that start JVMs, the daemon may be slow."""
+"""The timeout for a response of the daemon. While JVMs start on two cores, the daemon may be
+slow."""
 DEFAULT_SOCKET = "/var/run/docker.sock"
 _LOCAL = "unix://"
 
@@ -22,8 +23,8 @@ def socket_path() -> str:
     """Return the path of the daemon's socket.
 
     Raises:
-        UserError: `DOCKER_HOST` names a daemon on another machine. The network namespaces and files
-            of its containers would not be reachable here.
+        UserError: `DOCKER_HOST` names a daemon on another machine. This machine could not access
+            the network namespaces and files of that daemon's containers.
     """
     address = os.environ.get("DOCKER_HOST") or _LOCAL + DEFAULT_SOCKET
     if not address.startswith(_LOCAL):
@@ -52,7 +53,7 @@ def connect() -> docker.DockerClient:
 
 
 def _knock(path: str) -> None:
-    """Raise an error with the reason if no daemon listens; the client does not explain it."""
+    """If no daemon listens, raise an error with the reason. The client itself gives no reason."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.connect(path)
@@ -70,7 +71,7 @@ def _knock(path: str) -> None:
 
 @contextmanager
 def connected() -> Iterator[docker.DockerClient]:
-    """Yield a client of the Docker daemon; raise its refusals as `ClusterError`."""
+    """Yield a client of the Docker daemon; raise the daemon's refusals as `ClusterError`."""
     with closing(connect()) as client, explained():
         yield client
 

@@ -6,13 +6,13 @@
     n1-1:          java kafka.Kafka, the first broker of n1, a container in these namespaces
     agent:         a process of this machine in n1's network namespace; sends probes, runs nft
 
-So a broker that is killed or restarted keeps its address and its cuts. The image needs neither
-Python nor nft. The containers see the run's folder at the same path as this machine. So a node's
-files outlive its broker and can be read directly. The Docker daemon kills, pauses and inspects the
-processes.
+So a broker that is killed or restarted keeps its address and its cuts. The image may lack Python
+and nft. The containers see the run's folder at the same path as this machine. So a node's files
+remain after the broker has ended, and the harness can read them directly. The Docker daemon kills,
+pauses and inspects the processes.
 
-If the harness is killed, everything ends. Its agents end, and with each agent the program that
-keeps the node's container alive. All processes of that node end with the container. Stopped
+If the harness is killed, everything ends: first the agents, then the programs that the agents
+started to keep the nodes' containers alive. All processes of a node end with the container. Stopped
 containers and the network remain. `heal_docker` finds these by their labels.
 """
 
@@ -53,7 +53,7 @@ from cluster.protocol import CLIENTS, ClusterError, Command, Disk, Link, Process
 from results.record.paths import RunPaths
 
 STATES = {"running": "S", "paused": "T"}
-"""For each container status that the daemon reports, the state letter of `/proc/PID/stat`."""
+"""The state letter of `/proc/PID/stat` for each container status that the daemon reports."""
 
 
 class DockerHosts(LinkedHosts):
@@ -64,7 +64,8 @@ class DockerHosts(LinkedHosts):
         processes_file: `RunPaths.processes`. Its folder is the run's folder. The labels of the
             run's objects identify this folder.
         image: The image of the containers.
-        own_software: Whether the user brings the software. If so, an image's own Kafka is not used.
+        own_software: Whether the user brings the software. If true, Logquake does not use the Kafka
+            in the image.
     """
 
     kind = "docker"
@@ -136,7 +137,7 @@ class DockerHosts(LinkedHosts):
         return self._addresses[node]
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in its own container, in the namespaces of its node."""
+        """Start a process in a separate container, in the namespaces of its node."""
         self.machine(node).seen([])  # The node's namespaces end with its agent.
         holder, what = self._holders[node], Path(command.argv[0]).name
         self._ledger.intend(what, node)
@@ -182,7 +183,7 @@ class DockerHosts(LinkedHosts):
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return T if a process is paused or stopped, S if it runs; None if it has ended.
+        """Return T if a process is paused or stopped, S if it runs, and None if it has ended.
 
         The daemon may have paused the process, or a signal in its container may have stopped it.
         """
@@ -213,7 +214,7 @@ class DockerHosts(LinkedHosts):
         return code
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop the packets that travel over the links, with nft rules in containers' namespaces."""
+        """Drop the packets on the links. The nft rules are in the containers' namespaces."""
         directed = frozenset(links)
         to_clients = {link for link in directed if link[1] == CLIENTS}
         super().cut(cut_id, directed - to_clients)
@@ -263,7 +264,7 @@ class DockerHosts(LinkedHosts):
         super().shape(shape_id, directed, quality)
 
     def disk(self, node: str) -> Disk:
-        """Return access to the files of a node's folder, which is on this machine."""
+        """Return access to the files in a node's folder on this machine."""
         return LocalDisk(RunPaths(self._root).node(node))
 
     def java(self, node: str) -> Path:
@@ -272,19 +273,19 @@ class DockerHosts(LinkedHosts):
         return self._inside().java
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Let containers see the software's files, unless the image's own Kafka is used instead."""
+        """Let containers see the software's files, if they do not use the Kafka in the image."""
         self.machine(node)
         self._software = tuple(software)
 
     def fetch(self, node: str) -> None:
-        """Do nothing: a node's folder is already on this machine."""
+        """Do nothing, because a node's folder is already on this machine."""
 
     def traces(self) -> Mapping[str, str]:
         """Return the run's objects that exist on the daemon now."""
         return traces_of(self._root)
 
     def down(self) -> None:
-        """End every process, and remove the containers and the network. Idempotent."""
+        """End all processes, and remove the containers and the network. Idempotent."""
         machines, self.machines = self.machines, {}
         client, self._client, self._maker = self._client, None, None
         try:
@@ -315,7 +316,7 @@ class DockerHosts(LinkedHosts):
             self._addresses[node] = at
 
     def _attach(self, node: str, holder: Container) -> None:
-        """Let a node's agent hold the input of the node's container, so that both end together."""
+        """Let a node's agent keep the container's input open, so that both end together."""
         machine, log = self.machines[node], self._root / "agents.log"
         held = machine.spawn(node, Command(argv=line_to(holder), log=log, cwd=self._root))
         wait_attached(holder, log, runs=lambda: machine.state_of(held) not in {None, "Z", "X"})
@@ -336,7 +337,7 @@ class DockerHosts(LinkedHosts):
         return self._contents
 
     def _shown_software(self) -> Mapping[Path, Path]:
-        """Return the real paths of files that containers must see, by their path in containers."""
+        """Return the files that containers must see, as {path in containers: path here}."""
         if not self._software or not self._brings_software():
             return {}
         if self._own_software:
@@ -345,18 +346,18 @@ class DockerHosts(LinkedHosts):
         return {folder: folder}
 
     def _brings_software(self) -> bool:
-        """Return whether containers run this machine's software, not their image's own Kafka."""
+        """Return whether containers run this machine's software instead of the image's Kafka."""
         return self._own_software or not self._inside().kafka
 
     def _as_in_the_image(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line; if the image's own Kafka is used, its jars are the class path."""
+        """Return the command line in the container. The image's Kafka has another class path."""
         if self._brings_software():
             return list(argv)
         ours = ":".join(map(str, self._software))
         return [f"{KAFKA_LIBRARIES}/*" if word == ours else word for word in argv]
 
     def _process_of(self, container: Container, node: str) -> ProcessId:
-        """Return the identity of a container's process: its pid on this machine, if it runs."""
+        """Return the identity of a container's process, with the local pid if it runs."""
         with explained():
             container.reload()
         pid: int = container.attrs["State"]["Pid"]
@@ -368,7 +369,7 @@ class DockerHosts(LinkedHosts):
 
 
 def own_address(address: str) -> str:
-    """Return the address from which this machine reaches another one; sends nothing (man 7 udp).
+    """Return the local address of packets to `address`, without sending a packet (man 7 udp).
 
     Raises:
         ClusterError: This machine has no route to the address.

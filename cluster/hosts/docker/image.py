@@ -1,4 +1,4 @@
-"""Check the contents of a Docker image, by running commands in a container of the image."""
+"""Run commands in a container of a Docker image, to check the contents of the image."""
 
 import os
 import re
@@ -37,8 +37,8 @@ class Contents:
     """The relevant contents of an image.
 
     Attributes:
-        java: The path of the program `java` in the image. Its version is new enough.
-        kafka: The version of the Kafka at `KAFKA_LIBRARIES`; an empty string if there is none.
+        java: The path of the program `java` in the image. The check has accepted its version.
+        kafka: The version of Kafka at `KAFKA_LIBRARIES`; an empty string if the image has no Kafka.
     """
 
     java: Path
@@ -53,7 +53,7 @@ def contents_of(container: Container, image: str) -> Contents:
         image: The image's name, for error messages.
 
     Raises:
-        UserError: The image has no Java, or its Java is too old.
+        UserError: The image has no Java, or has a Java that is too old.
     """
     with explained():
         output = container.exec_run(["sh", "-c", _LOOK]).output
@@ -77,7 +77,7 @@ def contents_of(container: Container, image: str) -> Contents:
 
 
 def try_image(image: str | None) -> Contents:
-    """Check that containers of an image can be hosts here, and return its contents.
+    """Check that containers of an image can be hosts here, and return the image's contents.
 
     The check leaves nothing behind.
 
@@ -153,7 +153,7 @@ def start(container: Container, image: str) -> None:
     """Start a container.
 
     Raises:
-        UserError: Its image lacks programs that every host needs.
+        UserError: The container's image lacks programs that every host needs.
         ClusterError: The daemon refuses for another reason.
     """
     try:

@@ -3,9 +3,9 @@
     python line.py SOCKET CONTAINER
 
 A node's agent starts this program. The program dies with the agent, and the agent dies with the
-harness. The container was made with `StdinOnce`: its input closes when this program ends. The `cat`
-in the container then ends, and with it the process namespace that all containers of the node share.
-So a killed harness leaves no broker running.
+harness. Logquake creates the container with `StdinOnce`: the container's input closes when this
+program ends. The `cat` in the container then ends. This also ends the process namespace that all
+containers of the node share. Thus no broker still runs after the harness was killed.
 
 This program needs the standard library only. Like the agent, it runs by its path.
 """
@@ -26,7 +26,7 @@ ATTACHED = "holds the input of"
 def hold(path: str, container: str) -> None:
     """Attach to a container's input, and stay until the container ends.
 
-    Print `ATTACHED` and the container's id, or the daemon's answer if it refuses.
+    Print `ATTACHED` and the container's id. If the daemon refuses, print the daemon's response.
 
     Args:
         path: The path of the daemon's socket.

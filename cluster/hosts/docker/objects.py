@@ -1,4 +1,4 @@
-"""Name, list and remove a run's Docker objects; only labels decide which objects are the run's."""
+"""Name, list and remove a run's Docker objects. Only labels show which objects are the run's."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ NODE_LABEL = "logquake.node"
 GONE_TIMEOUT_S = 30.0
 AT_ONCE = 8
 BEING_REMOVED = 409
-"""HTTP status: another client is removing the container now (Engine API, ContainerDelete)."""
+"""The HTTP status if another client is removing the container (Engine API, ContainerDelete)."""
 
 
 def labels_of(root: Path) -> dict[str, str]:
@@ -37,19 +37,19 @@ def labels_of(root: Path) -> dict[str, str]:
 
 
 def prefix_of(root: Path) -> str:
-    """Return the name prefix that all objects of a run share; each store has other prefixes."""
+    """Return the common prefix of the names of a run's objects. Each store has other prefixes."""
     folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
     return f"logquake-{readable}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]}"
 
 
 def container_of(root: Path, node: str) -> str:
-    """Return the name of the container that keeps a node's namespaces alive during its run."""
+    """Return the name of the container that keeps a node's namespaces alive during the run."""
     return f"{prefix_of(root)}-{node}"
 
 
 def heal_docker(root: Path) -> list[str]:
-    """Remove every container and network of a dead run, and nothing else. Idempotent.
+    """Remove only the containers and networks of a dead run. Idempotent.
 
     The files that the containers wrote stay, because they are in the run's folder.
 
@@ -91,7 +91,7 @@ def remove_objects(client: docker.DockerClient, root: Path) -> list[str]:
 
 
 def containers_of(client: docker.DockerClient, root: Path) -> list[Any]:
-    """Return a run's containers, also those that have stopped."""
+    """Return a run's containers, including stopped containers."""
     listed = client.containers.list(
         all=True, filters={"label": _filters(root)}, ignore_removed=True
     )

@@ -1,4 +1,4 @@
-"""Label the containers in which images are tried, and remove trial containers of dead processes."""
+"""Label the containers in which images are tried, and remove the containers of dead processes."""
 
 import os
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from cluster.protocol import ProcessId
 from results.record.world import world
 
 TRIAL_LABEL = "logquake.trial"
-"""The label of a trial container. Its value names the process that tests the image (`Owner`)."""
+"""The label of a trial container. The label's value names the process that tests the image
+(`Owner`)."""
 TRIAL_S = 120
-"""Lifetime in seconds of a trial container, even if Logquake is killed."""
+"""The lifetime of a trial container in seconds, even if Logquake is killed."""
 FORGOTTEN_S = 10 * TRIAL_S
-"""The age in seconds at which a trial container counts as left over, even if its owner runs."""
+"""The age in seconds from which a trial container counts as left over, even if its owner runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +59,14 @@ class Owner:
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended.
 
-        The result is False for a process of another boot or namespace, which is not visible here.
+        The result is False for a process of another boot or namespace, because such a process is
+        not visible here.
         """
         return self.world == world() and not is_running(self.process)
 
 
 def remove_dead_trials() -> list[str]:
-    """Remove trial containers whose process was killed before it could start them. Idempotent.
+    """Remove trial containers that were never started because the process was killed. Idempotent.
 
     Raises:
         UserError: The daemon does not answer.

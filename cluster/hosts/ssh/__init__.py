@@ -5,12 +5,12 @@
 - `examine`: checks what a host has.
 - `connection` and `line`: reach a host and restore a lost connection.
 - `tar` and `disk`: copy files.
-- `paths`: translates this machine's paths into a host's.
+- `paths`: translates the paths of this machine into paths on a host.
 - `run`: records which hosts a run used.
 - `heal`: undoes what a run left on its hosts.
 
 `warden`, `undoing` and `errands` run on the host with the standard library only. The harness sends
-their text to the host's Python, so that nothing must be installed there before.
+the source text of these modules to the host's Python, so the host needs no installation.
 
 `cluster.hosts.choose`, `abilities` and `heal` import this package. This module imports nothing.
 """

@@ -47,7 +47,7 @@ class _Refuse(paramiko.RejectPolicy):
         hostname: str,  # noqa: ARG002 - paramiko's
         key: paramiko.PKey,
     ) -> NoReturn:
-        """Raise an error with the unknown key."""
+        """Raise an error that contains the unknown key."""
         raise _UnknownHostKeyError(f"{key.get_name()} {key.fingerprint}")
 
 
@@ -92,8 +92,8 @@ class SshConnection:
     def channel(self, command: str) -> paramiko.Channel:
         """Start a command on the host; return its channel.
 
-        A connection may have been lost unnoticed. If no command can be started on it, connect again
-        and retry once.
+        If the start fails, connect again and retry once, because an earlier loss of the connection
+        may not have been noticed.
         """
         try:
             return self._start(command)
@@ -112,7 +112,7 @@ class SshConnection:
     def call(
         self, do: str, order: Mapping[str, object], *, environment: Mapping[str, str] | None = None
     ) -> Message:
-        """Run a request in the host's Python (`cluster.hosts.ssh.warden.main`); return its answer.
+        """Run a request in the host's Python (`cluster.hosts.ssh.warden.main`); return the result.
 
         Raises:
             UserError: The host has no Python, or its Python is too old.
@@ -198,7 +198,7 @@ def _load_known(client: paramiko.SSHClient, host: SshHost) -> None:
 
 
 def _refusal(host: SshHost, error: Exception) -> UserError:
-    """Return the error that explains why a host cannot be used, with the remedy."""
+    """Return an error that explains why a host cannot be used, and how to remedy this."""
     place = f"{host.name} ({host.ssh_address} port {host.port})"
     match error:
         case _UnknownHostKeyError():
@@ -209,7 +209,7 @@ def _refusal(host: SshHost, error: Exception) -> UserError:
         case paramiko.BadHostKeyException():
             why = (
                 f"the host key of {place} differs from the key in {host.known_hosts}: the key has"
-                " changed, or another machine answers; nothing was sent to this machine"
+                " changed, or another machine answers; nothing was sent to that machine"
             )
         case paramiko.PasswordRequiredException():
             why = (

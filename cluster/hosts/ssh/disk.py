@@ -34,7 +34,7 @@ class SftpDisk:
             return sftp.stat(str(self.folder / path)).st_size or 0
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
+        """Return `size` bytes of a file from offset `at`; if `size` is -1, all bytes to the end."""
         with self._sftp(path) as sftp, sftp.open(str(self.folder / path), "rb") as file:
             file.seek(at)
             return file.read(size if size >= 0 else None)
@@ -62,7 +62,7 @@ class SftpDisk:
 
     @contextlib.contextmanager
     def _sftp(self, path: PurePosixPath | str) -> Iterator[paramiko.SFTPClient]:
-        """Yield the SFTP session. Errors without a file name get the file's name."""
+        """Yield the SFTP session. Add the path to errors that name no file."""
         try:
             with self.connection.sftp() as sftp:
                 yield sftp

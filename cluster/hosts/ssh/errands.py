@@ -1,7 +1,7 @@
-"""Small tasks on an ssh host: examine it, handle files, and connect to its warden.
+"""Small tasks on an ssh host: examine the host, handle files, and connect to the host's warden.
 
 The code needs the standard library only. The harness sends this text to the host's Python (see
-`cluster.hosts.ssh.warden`), or runs it by its path in the run's folder.
+`cluster.hosts.ssh.warden`), or runs this file in the run's folder.
 """
 
 import json
@@ -19,7 +19,7 @@ Order = dict[str, Any]
 """A JSON object: the request's name (`do`), and the values that the request needs."""
 
 LINE = "line"
-"""Name of the warden's socket in the run's folder."""
+"""The name of the warden's socket in the run's folder."""
 NO_WARDEN = 3
 """Exit code of `talk` if the warden has ended."""
 READ_BYTES = 1 << 16

@@ -14,8 +14,8 @@ from cluster.protocol import ClusterError, UserError
 OLDEST_PYTHON = (3, 10)
 OLDEST_JAVA = 17
 ENOUGH_BYTES = 512 << 20
-"""Bytes that must be free: Kafka with its libraries and a default run's files (about 100 MB each),
-and some reserve."""
+"""The bytes that must be free: about 100 MB for Kafka and its libraries, about 100 MB for the files
+of a default run, and some reserve."""
 NFT = ("nft",)
 SUDO = ("sudo", "-n")
 

@@ -20,7 +20,7 @@ class SshHost:
 
     Attributes:
         name: The machine's name in messages.
-        address: The address of the machine's broker, for its listener and its own connections.
+        address: The address at which the machine's broker listens, and from which it connects.
         ssh_address, port: The address and port of the machine's sshd.
         user: The user who logs in.
         key: The file of the private key; None: use the ssh agent and the keys in `~/.ssh`.
@@ -28,7 +28,7 @@ class SshHost:
         folder: On the machine, the folder that contains runs' folders; `~` is the user's home.
         java: On the machine, the program `java`.
         sudo: Whether nft runs through `sudo -n`.
-        ttl_s: Seconds without a message from the harness after which the host undoes everything.
+        ttl_s: If the harness sends no message for this many seconds, the host undoes everything.
     """
 
     name: str
@@ -77,7 +77,8 @@ def load_hosts(path: Path) -> tuple[SshHost, ...]:
     The file must belong to the user or to root.
 
     Raises:
-        UserError: The file is wrong. The message is one sentence with key, value and remedy.
+        UserError: The file is wrong. The message is one sentence that names the key, the value and
+            the remedy.
     """
     try:
         values = tomllib.loads(read_own_text(path))

@@ -1,4 +1,4 @@
-"""Remove at once what a dead run left on its ssh hosts, before their wardens do it."""
+"""Remove at once what a dead run left on its ssh hosts, before the hosts' wardens do it."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,8 +20,8 @@ def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[st
     healed, and later calls skip its hosts.
 
     Args:
-        hosts_file: `HOSTS.toml`. Its keys and ports may have changed since the run.
-        paths: The run's paths. Its controller process must have ended.
+        hosts_file: `HOSTS.toml`. The keys and ports in this file may have changed since the run.
+        paths: The run's paths. The run's controller process must have ended.
     """
     file = paths.processes.with_name(FILE)
     run = noted_run(file)

@@ -4,8 +4,8 @@
                             === ssh ===> n2: ...
 
 A run has its own objects on a host: a folder, an nft table, and processes with its mark. `down` or
-`logquake heal` removes them. Otherwise the host's warden removes them when it has not heard from
-the harness for `ttl_s` seconds. If a connection is lost for a shorter time, nothing changes on the
+`logquake heal` removes them. Otherwise the host's warden removes them after `ttl_s` seconds without
+a message from the harness. If a connection is lost for a shorter time, nothing changes on the
 hosts. Faults stay in force, and the harness connects again (`cluster.hosts.ssh.line`).
 """
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 LEFT_OUT = (".index", ".timeindex", ".txnindex", ".snapshot", ".lock")
 """Suffixes of files that stay on the host, because Kafka can rebuild them from the segments."""
 LOGS = "logs"
-"""Name of the folder in a node's folder that has the output of the node's programs."""
+"""The name of a folder inside each node's folder: it has the output of the node's programs."""
 PROGRAMS = tuple(
     Path(text) for text in (agent.__file__, errands.__file__, shaper.__file__, sockets.__file__)
 )
@@ -155,8 +155,8 @@ class SshHosts(LinkedHosts):
     def provide(self, node: str, software: Sequence[Path]) -> None:
         """Copy a node's folder, as prepared here, and the software's files to the node's host.
 
-        From then on the host has the node's data. The data folder here is deleted. So if the data
-        cannot be fetched later, no program mistakes an old copy for them.
+        From then on the host has the node's data. The data folder here is deleted. Otherwise, if
+        the data could not be fetched later, a program could take the old copy for the current data.
         """
         abroad = self._where(node)
         new = [path for path in software if path not in abroad.software]
@@ -211,11 +211,11 @@ class SshHosts(LinkedHosts):
     def down(self) -> None:
         """Undo all changes on every host, and check that they are undone. Idempotent.
 
-        If a node's files were not fetched, for example because its broker did not start, its logs
-        are copied here first. The logs explain the failure.
+        If a node's files were not fetched, for example because its broker did not start, the node's
+        logs are first copied to this machine. The logs explain the failure.
 
         Raises:
-            ClusterError: A host did not undo everything, or cannot be reached.
+            ClusterError: Something on a host could not be undone, or a host cannot be reached.
         """
         if self._to_fetch:
             self._everywhere(self._fetch_logs)

@@ -1,12 +1,12 @@
 """Keep the connection to an agent on an ssh host alive, and restore it when it breaks.
 
-A thread sends an empty line about every second. This line renews the lease of the host's warden,
-the program that undoes the run if the harness is silent. The warden answers with the free bytes on
-the host's disk. If no answer comes any more, or the connection closes, the thread connects again
-and sends the last request again. The warden knows the request's number, so the agent executes it
-only once.
+A thread sends an empty line about every second. This line renews the lease of the host's warden.
+The warden is the program that undoes the run if the harness is silent. The warden answers with the
+free bytes on the host's disk. If no answer comes any more, or the connection closes, the thread
+connects again and sends the last request again. The warden knows the request's number, so the agent
+executes the request only once.
 
-Faults stay in force meanwhile: the agent and its processes do not notice. The line ends for good
+Meanwhile the agent and its processes continue, and faults stay in force. The line ends for good
 only if the lease runs out first. The host has then undone everything.
 """
 
@@ -25,7 +25,8 @@ from results.record.clock import pause_until, stopwatch_s
 BEATS_OF_A_LEASE = 10
 LONGEST_BEAT_S = 1.0
 SILENT_BEATS = 4
-"""Number of unanswered beats (empty lines that renew the lease) after which a connection is lost.
+"""After this many unanswered beats, a connection counts as lost. A beat is an empty line that
+renews the lease.
 
 A connection never counts as lost before `SHORTEST_SILENCE_S` seconds of silence.
 """
@@ -82,7 +83,7 @@ class SshLine:
         """Return the next received line; empty if the line has ended for good.
 
         While the line is broken, an answer may still come until the host's lease runs out. A caller
-        that stops waiting earlier would not know whether the agent has executed its request.
+        that stops waiting earlier would not know whether the agent has executed the request.
         """
         try:
             data = self._next(timeout_s)
@@ -178,7 +179,7 @@ class SshLine:
         return "it was closed"
 
     def _why_over(self, channel: paramiko.Channel) -> str:
-        """Return why a line with an ended channel cannot be restored.
+        """Return the reason why a line whose channel has ended cannot be restored.
 
         The result is an empty string if the line can be restored.
         """

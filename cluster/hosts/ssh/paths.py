@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from cluster.files.properties import escaped
 
 SOFTWARE = "software"
-"""Name of the software folder in a run's folder on a host."""
+"""The name of the software folder in a run's folder on a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Abroad:
     def text(self, text: str) -> str:
         """Return a text in which the host's paths replace the paths of this machine.
 
-        Paths are found in plain text, and with the escapes of Java's properties files.
+        Both plain paths and paths with the escapes of Java's properties files are replaced.
         """
         places = {str(local): str(self.path(local)) for local in (*self.software, self.here)}
         places |= {escaped(local): escaped(there) for local, there in places.items()}
@@ -48,7 +48,7 @@ class Abroad:
 
 
 def named(software: Mapping[Path, str], more: tuple[Path, ...]) -> dict[Path, str]:
-    """Return unique names for software files: their own names, with a number if two are equal."""
+    """Return unique names for software files; files with equal names get a number."""
     names = dict(software)
     for path in more:
         if path not in names:

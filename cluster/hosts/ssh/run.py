@@ -1,4 +1,4 @@
-"""Name a run on its ssh hosts, and record its hosts before any of them is used."""
+"""Give a run an id on its ssh hosts, and record these hosts before any of them is used."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from cluster.hosts.ssh.file import SshHost
 from results.record.reading import read_bytes
 
 FILE = "ssh.json"
-"""Name of the note beside `RunPaths.processes`; it exists while a host may have traces of
+"""The name of a file beside `RunPaths.processes`. This file exists while a host may have traces of
 the run."""
 
 
@@ -75,7 +75,9 @@ class _Noted(BaseModel):
 
 
 def noted_run(file: Path) -> SshRun | None:
-    """Return the recorded run; None if there is no complete record, so no host was used.
+    """Return the recorded run; None if the record is missing or incomplete.
+
+    Without a complete record, no host was used.
 
     Args:
         file: The file with the record; see `FILE`.

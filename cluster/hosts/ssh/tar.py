@@ -14,11 +14,11 @@ from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})
-"""Suffixes of files, directly in a node's folder, in which paths are translated."""
+"""In files with these suffixes, directly in a node's folder, paths are translated."""
 STREAM_TIMEOUT_S = 60.0
 """Seconds without progress after which a stream counts as broken."""
 NODE_DEPTH = 3
-"""Number of path components of a file such as `nodes/n1/server.properties`."""
+"""The number of path components of a file such as `nodes/n1/server.properties`."""
 
 
 def send_tar(
@@ -33,7 +33,7 @@ def send_tar(
     Args:
         connection: The connection to the host.
         folder: The run's folder on the host.
-        files: Files and folders of this machine, by their path in that folder.
+        files: Files and folders of this machine, by the path that they get in the run's folder.
         change: Translates paths in configuration files into paths on the host.
 
     Raises:

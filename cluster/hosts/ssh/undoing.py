@@ -22,7 +22,8 @@ MARK = "LOGQUAKE_RUN"
 WARDEN = "LOGQUAKE_WARDEN"
 """Environment variable of a warden only; the undo kills wardens last."""
 OURS = ".made-by-logquake"
-"""Marker file in a parent folder that a run made for runs' folders. The last run removes both."""
+"""The name of the file that marks a parent folder of runs' folders as created by a run. The last
+run removes the file and this parent folder."""
 COMMAND_TIMEOUT_S = 20.0
 GONE_TIMEOUT_S = 10.0
 POLL_S = 0.02
@@ -34,7 +35,7 @@ def now_s() -> float:
 
 
 def undo(order: Order) -> Order:
-    """Undo all that a run did on this host, and end its warden last. Idempotent.
+    """Undo all that a run did on this host, and end the run's warden last. Idempotent.
 
     Args:
         order: `folder`, `id`, `table`, `nft`, `umount` as for `keep`.
@@ -53,7 +54,7 @@ def undo(order: Order) -> Order:
 
 
 def _marked(order: Order) -> "list[tuple[int, bool]]":
-    """Return the pids with the run's mark, and whether each is a warden; skip this process."""
+    """Return the pids of other processes with the run's mark; true marks a warden."""
     wanted, warden = f"{MARK}={order['id']}".encode(), f"{WARDEN}=".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -171,7 +172,7 @@ def _remove_folder(order: Order) -> "list[str]":
 
 
 def _remove_base(base: Path) -> None:
-    """Remove the folder that contains runs' folders, if a run made it and no other run is in it."""
+    """Remove the parent folder of runs' folders, if a run created it and no run needs it."""
     with contextlib.suppress(OSError):
         while os.listdir(base) == [OURS]:  # noqa: PTH208 - names only
             (base / OURS).unlink()

@@ -5,17 +5,19 @@ the run's folder, starts the agent, and passes messages between the harness and 
 from the harness, even an empty one, renews the run's lease. The warden answers with the free bytes
 on the disk.
 
-The lease runs out if the harness is dead, its machine is down or the network fails. The warden then
-kills all processes with the run's mark, deletes the run's nft table, removes its folder, and ends.
+The lease runs out if the harness is dead, the harness's machine is down, or the network fails. The
+warden then kills all processes with the run's mark, deletes the run's nft table, removes the run's
+folder, and ends.
 
 A lost connection changes nothing on the host. The agent and its processes continue, and every fault
-stays in force until the harness returns or the lease runs out. The harness then sends its last
-request again, with its number, so the agent does not execute it twice.
+stays in force until the harness returns or the lease runs out. When the harness returns, it sends
+its last request again with the same number, so the agent does not execute the request twice.
 
     harness == ssh == talk -- socket -- warden -- agent -- brokers
 
-The code needs the standard library only. The harness sends this text, and the two modules that it
-imports, to the host's Python with an order as JSON. So nothing must be installed there before.
+The code needs the standard library only. The harness sends the host's Python an order as JSON, the
+text of this module, and the text of the two modules that this module imports. So the host needs no
+installation.
 """
 
 import contextlib
@@ -99,7 +101,7 @@ def _be_warden(order: Order, told: int) -> None:
 
 
 class Warden:
-    """Passes lines between the harness and the agent; undoes the run when its lease runs out.
+    """Passes lines between the harness and the agent; undoes the run when the lease runs out.
 
     Args:
         order: As for `keep`.
@@ -239,13 +241,13 @@ def free_bytes(folder: Path) -> bytes:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a run's folder. If the folder above is new, mark it as created by Logquake.
+    """Create a run's folder. If the parent folder is new, mark it as created by Logquake.
 
     Other runs on this host may begin and end meanwhile.
 
     Raises:
         FileExistsError: The run's folder exists already.
-        FileNotFoundError: Other runs removed the folder above at each attempt.
+        FileNotFoundError: Other runs removed the parent folder at each attempt.
     """
     base = folder.parent
     for last in (False,) * BASE_ATTEMPTS + (True,):

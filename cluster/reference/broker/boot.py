@@ -46,9 +46,9 @@ class Booted:
     """A node with the content of its files, ready to start.
 
     Attributes:
-        machine: The node. Its method `start` starts it.
-        storage: Executes its disk effects.
-        said: Lines for its log about what was found and repaired.
+        machine: The state machine. Its method `start` starts the node.
+        storage: Executes the node's disk effects.
+        said: Lines for the node's log, about what was found and repaired.
         listens_at: The addresses at which the node listens for clients and other nodes.
     """
 

@@ -3,7 +3,7 @@
 Committed offsets are records of such a partition. A commit is answered when its record is
 committed. The next leader of the partition reads the records again. The members of groups are not
 stored, so after a change of the leader they must join again. (Kafka also stores the members, so
-there they need not join again.)
+Kafka's members need not join again.)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,7 +52,8 @@ COMMIT_TIMEOUT_MS = 5000
 MOST_METADATA = 4096
 """Kafka's `offset.metadata.max.bytes`, counted in Java's characters of two bytes."""
 MOST_GROUPS = 1000
-"""Most groups in a partition of `__consumer_offsets` before groups without members are deleted."""
+"""Above this number of groups in a partition of `__consumer_offsets`, groups without members are
+deleted."""
 GroupRequest = (
     JoinGroupRequest
     | SyncGroupRequest
@@ -117,9 +118,10 @@ class GroupCoordinator:
         self._led: dict[int, _Kept] = {}
         self._members = 0
         self.partitions = 0
-        """Number of partitions of `__consumer_offsets`; 0 if the topic does not exist yet."""
+        """The number of partitions of `__consumer_offsets`; 0 if the topic does not exist yet."""
         self.broker_epoch = -1
-        """This broker's epoch. Member ids contain it, so that each start makes different ids."""
+        """This broker's epoch. Member ids contain this epoch, so that each start makes different
+        ids."""
 
     def lead(self, partition: int, batches: bytes) -> None:
         """Begin to coordinate a partition's groups, with the offsets committed before."""
@@ -178,7 +180,7 @@ class GroupCoordinator:
         *,
         known: Callable[[str, int], bool],
     ) -> Commit | OffsetCommitResponse:
-        """Return the produce request that stores offsets, or the refusal of a commit.
+        """Return the produce request that stores offsets, or the response that refuses the commit.
 
         Args:
             now: The present time.

@@ -73,7 +73,7 @@ class Forwarding:
         yield from self._try(now, _Order(asker, message, until))
 
     def answered(self, now: Nanoseconds, request: int, answer: object | None) -> Iterator[Effect]:
-        """Pass a response to the client, or retry if its sender is not the controller."""
+        """Pass a response to the client, or retry if another node than the controller sent it."""
         order = self._asked.pop(request)
         if answer is None or _is_elsewhere(answer):
             yield from self._rest(now, order)

@@ -1,8 +1,8 @@
 """One consumer group, by the classic protocol: join, sync, heartbeat, leave.
 
-A generation begins when all members have sent a join. One of them is the leader. The leader gets
-the list of members and sends an assignment for each. The others wait for the assignment. A member
-that is silent for its session timeout is removed, and a new generation begins.
+A generation begins when all members have sent a join. One of the members is the leader. The leader
+gets the list of members and sends an assignment for each. The others wait for the assignment. A
+member that is silent for its session timeout is removed, and a new generation begins.
 https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal
 """
 
@@ -52,8 +52,8 @@ class Member:
     """A member of a group.
 
     Attributes:
-        joining: The asker of its join request, while the request waits for other members.
-        syncing: The asker of its sync request, while the request waits for the assignment.
+        joining: The asker of the member's join request, while the request waits for other members.
+        syncing: The asker of the member's sync request, while the request waits for the assignment.
     """
 
     member_id: str
@@ -106,7 +106,7 @@ class Group:
             yield from self._joined(asker, asked, asked.member_id or new_id)
 
     def sync(self, asker: Asker, asked: SyncGroupRequest) -> Iterator[Effect]:
-        """Answer a sync with the member's assignment, when the leader has sent the assignments."""
+        """Answer a sync with the member's assignment, once the leader has sent all assignments."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none and self.state is GroupState.PREPARING:
             error = ErrorCode.rebalance_in_progress
@@ -127,7 +127,7 @@ class Group:
         yield self._session(member.member_id, member.session_ns)
 
     def heartbeat(self, asker: Asker, asked: HeartbeatRequest) -> Iterator[Effect]:
-        """Renew a member's session, and answer whether it must join again."""
+        """Renew a member's session; the response says whether the member must join again."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none:
             member = self.members[asked.member_id]
@@ -182,7 +182,7 @@ class Group:
         yield CancelTimer(timer=self._timer("rebalance"))
 
     def may_commit(self, member_id: str, generation: int) -> ErrorCode:
-        """Return the error for a commit of offsets in a member's name; `none` if it is allowed."""
+        """Return the error for a member's commit of offsets; `none` if the commit is allowed."""
         if generation < 0 and not member_id and self.state is GroupState.EMPTY:
             return ErrorCode.none
         error = self._stranger(member_id, generation)

@@ -93,7 +93,7 @@ class Groups:
         yield from self._coordinator.take(asker, asked)
 
     def commit(self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest) -> Commit | Reply:
-        """Return the commit whose records must be produced, or the refusal."""
+        """Return the commit whose records must be produced, or the response that refuses it."""
         commit = self._coordinator.commit(now, asker, asked, known=self._knows)
         if isinstance(commit, Commit):
             return commit

@@ -1,8 +1,9 @@
 """A broker's registration with the controller, its heartbeats and its controlled shutdown.
 
-A broker registers in the fenced state. After it has replayed its own registration, its heartbeats
-ask to be unfenced (KIP-631). A broker that wants to end first asks the controller for permission.
-The broker continues until the controller has elected other leaders in its place.
+A broker registers in the fenced state. After the broker has replayed its own registration, its
+heartbeats ask the controller to unfence it (KIP-631). A broker that wants to end first asks the
+controller for permission. The broker continues until the controller has elected other leaders in
+its place.
 """
 
 from dataclasses import dataclass
@@ -46,8 +47,8 @@ class Incarnation:
         node: The node's id.
         cluster_id: The cluster id from `meta.properties`.
         incarnation: A new UUID for each process.
-        listeners: Its addresses.
-        directory: The id of its log dir.
+        listeners: The broker's addresses.
+        directory: The id of the broker's log dir.
         previous_epoch: The broker epoch before the last clean shutdown, or -1.
     """
 

@@ -1,8 +1,8 @@
 """A node of the reference cluster: its quorum, replicas and groups as one state machine.
 
 Each request goes to the quorum, the replicas or the groups. A request from the node to itself stays
-inside. After each event, the node gives newly committed metadata to its replicas, and sends their
-requests to the controller.
+inside. After each event, the node gives newly committed metadata to its replicas, and sends the
+replicas' requests to the controller.
 """
 
 from collections import deque
@@ -78,7 +78,7 @@ class Node:
     Args:
         settings: The node's settings.
         cluster_id: The cluster id from `meta.properties`.
-        plane: Its quorum and controller.
+        plane: The node's quorum and controller.
         replicas: The broker's replicas; None for a separate controller.
         lifecycle: The broker's registration; None for a separate controller.
         numbers: The counter for request numbers, which all parts of the node share.
@@ -328,7 +328,7 @@ class Node:
         return self._end(now)
 
     def _followed(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Give committed metadata to the replicas; send their requests to the controller."""
+        """Pass committed metadata to the replicas, and the replicas' requests to the controller."""
         changes = self._plane.changes()
         replicas = self._replicas
         if replicas is None:

@@ -1,7 +1,7 @@
 """Encode committed offsets as records of `__consumer_offsets`, exactly as Kafka does.
 
-Keys and values are Kafka's OffsetCommitKey (version 1) and OffsetCommitValue (version 3). Each
-begins with two bytes for its version. A key without a value deletes an offset.
+Keys and values are Kafka's OffsetCommitKey (version 1) and OffsetCommitValue (version 3). Each key
+and each value begins with two bytes for its version. A key without a value deletes an offset.
 """
 
 import struct

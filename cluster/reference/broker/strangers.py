@@ -6,7 +6,7 @@ from cluster.reference.messages.data import FetchedPartition, FetchRequest, Fetc
 
 
 def refused_as_replica(asked: FetchRequest) -> FetchResponse:
-    """Return the refusal of a fetch by a client that pretends to be a replica.
+    """Return the response that refuses a fetch by a client that pretends to be a replica.
 
     Such a fetch could move high watermarks. Kafka sends this response to clients that are not
     authorized to act for the cluster.

@@ -2,7 +2,7 @@
 
 The controller of the quorum's leader becomes active when a record of the leader's epoch is
 committed. From then on the controller knows all committed metadata. The controller decides by its
-own image, which also contains its uncommitted records. When it is no longer the leader, it discards
+own image, which also contains uncommitted records. When it is no longer the leader, it discards
 that image and all waiting responses.
 """
 
@@ -132,7 +132,7 @@ class Controller:
         return self._out
 
     def on_request(self, now: Nanoseconds, asker: Asker, request: ControlRequest) -> list[Effect]:
-        """Handle a request. Its response waits until the records of the decision are committed."""
+        """Handle a request. The response waits until the records of the decision are committed."""
         self._out = []
         if self._image is None:
             response = refusal(request, ErrorCode.not_controller)

@@ -1,4 +1,4 @@
-"""Records that the active controller is about to write, already applied to its image.
+"""The next records of the active controller, already applied to the controller's image.
 
 The image of the active controller is ahead of the committed records. If the controller loses its
 leadership, it discards the image. Responses wait until their records are committed.
@@ -11,7 +11,7 @@ from cluster.reference.settings import Settings
 
 
 class Draft:
-    """The records of one decision. All of them are appended as one batch, or none.
+    """The records of one decision. Either all records are appended, as one batch, or none.
 
     Attributes:
         image: The metadata with the draft's records applied.
@@ -33,7 +33,7 @@ class Draft:
     def next_offset(self) -> int:
         """The next record's offset in the metadata log.
 
-        A new broker gets it as its epoch (KIP-631).
+        A new broker gets this offset as its epoch (KIP-631).
         """
         return self._offset + len(self.values)
 

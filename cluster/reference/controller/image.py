@@ -1,7 +1,7 @@
 """The metadata that result from replaying the metadata log (KIP-500): brokers, topics, partitions.
 
-The values are frozen: a stored value keeps the state at its offset. The image itself changes with
-each record. The active controller has a second image, which also includes uncommitted records.
+The values are frozen: a value that a caller keeps does not change later. The image itself changes
+with each record. The active controller has a second image, which also includes uncommitted records.
 """
 
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ class BrokerImage:
     """A registered broker.
 
     Attributes:
-        broker_id: Its id.
-        broker_epoch: The offset of its registration, which grows with each incarnation.
-        incarnation_id: The UUID of its process.
-        listeners: Its addresses.
-        rack: Its rack.
-        fenced: Whether it is fenced: it may not lead or be in an ISR.
-        in_controlled_shutdown: Whether it is handing over its leaderships.
-        log_dirs: The ids of its log dirs.
+        broker_id: The broker's id.
+        broker_epoch: The offset of the broker's registration, which grows with each incarnation.
+        incarnation_id: The UUID of the broker's process.
+        listeners: The broker's addresses.
+        rack: The broker's rack.
+        fenced: Whether the broker is fenced: a fenced broker may not lead or be in an ISR.
+        in_controlled_shutdown: Whether the broker is handing over its leaderships.
+        log_dirs: The ids of the broker's log dirs.
     """
 
     broker_id: int
@@ -219,7 +219,7 @@ class MetadataImage:
 
         Args:
             message: The record.
-            offset: Its offset in the metadata log.
+            offset: The record's offset in the metadata log.
 
         Returns:
             The changes that brokers must know.

@@ -2,8 +2,8 @@
 
 The leader is the first active replica in assignment order that is in the ISR. An ISR changes when
 its leader asks (KIP-497), or when a broker is fenced or shuts down. The leader's request is checked
-against the partition's epochs, and against the epochs of the brokers that it names (KIP-841,
-KIP-903).
+against the partition's epochs, and against the epochs of the brokers that the request names
+(KIP-841, KIP-903).
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The wanted state of a partition. Its leader is chosen when the change is written."""
+    """The wanted state of a partition, except the leader, which is chosen at the write."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -133,7 +133,7 @@ def find_leaders(draft: Draft) -> None:
 
 
 def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Change ISRs as their leaders ask, if the request is still valid (KIP-497)."""
+    """Change ISRs as the leaders request, if the request is still valid (KIP-497)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.stale_broker_epoch)
@@ -142,7 +142,7 @@ def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterParti
 
 
 def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elect leaders as an operator requests (KIP-460); if no partitions are named, for all."""
+    """Elect leaders as an operator requests (KIP-460), of the named partitions or of all."""
     election = Election.PREFERRED if request.election_type == PREFERRED else Election.UNCLEAN
     asked = request.topic_partitions
     if asked is None:
@@ -248,7 +248,7 @@ def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
 def _objection(
     draft: Draft, broker: int, partition: PartitionImage, *, wish: AlterPartition
 ) -> ErrorCode:
-    """Return why an ISR cannot change as its leader asks (KIP-497), checked in Kafka's order."""
+    """Return why a leader's ISR request is refused (KIP-497), checked in Kafka's order."""
     if (
         wish.leader_epoch > partition.leader_epoch
         or wish.partition_epoch > partition.partition_epoch

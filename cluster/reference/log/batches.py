@@ -1,8 +1,8 @@
 """Record batches as a broker handles them: bytes with a header of 61 bytes.
 
 A broker never unpacks the records that it stores. The broker only writes the base offset and its
-leader epoch into the header. The CRC32C covers neither of them, because it begins at the
-attributes. So the producer's checksum stays valid
+leader epoch into the header. The CRC32C covers only the bytes after these two fields, from the
+attributes on. So the producer's checksum stays valid
 (https://kafka.apache.org/documentation/#recordbatch).
 """
 
@@ -43,13 +43,14 @@ class Batch(Struct, kw_only=True, gc=False):
     Treat a batch as immutable. Only the log changes a batch, when it appends the batch.
 
     Attributes:
-        base_offset, end_offset: The offset of its first record, and the offset after its last.
-        leader_epoch: The epoch of the leader that appended it.
+        base_offset, end_offset: The offset of the batch's first record, and the offset after the
+            batch's last record.
+        leader_epoch: The epoch of the leader that appended the batch.
         attributes: Bits for codec, transactional and control.
-        max_timestamp: The largest timestamp of its records, in milliseconds.
+        max_timestamp: The largest timestamp of the records, in milliseconds.
         producer_id, producer_epoch, base_sequence: -1 without idempotence.
-        count: The number of records, as stated in its header.
-        data: All of its bytes.
+        count: The number of records, as stated in the header.
+        data: All bytes of the batch.
     """
 
     base_offset: int
@@ -82,7 +83,7 @@ def sound_batch(data: bytes) -> Batch:
     """Return the batch in some bytes, after a check.
 
     Raises:
-        BadBatchError: Its checksum or its offsets are wrong.
+        BadBatchError: The checksum or the offsets of the batch are wrong.
     """
     return _sound(data, *_unpacked(data))
 
@@ -104,8 +105,8 @@ def sound_batches_of(data: bytes) -> Iterator[Batch]:
     """Yield the valid batches at the beginning of some bytes.
 
     Raises:
-        BadBatchError: A batch is torn, damaged, or not of magic 2. All valid batches before it are
-            yielded first.
+        BadBatchError: A batch is torn, damaged, or not of magic 2. All valid batches before this
+            batch are yielded first.
     """
     position, size = 0, len(data)
     while position < size:
@@ -146,7 +147,7 @@ def _unpacked(data: bytes) -> tuple[Batch, int, int]:
 
 
 def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
-    """Return a batch's bytes with the leader's offset and epoch written into its header."""
+    """Return a batch's bytes with the leader's offset and epoch written into the header."""
     return _STAMP.pack(base_offset, len(data) - _PREFIX_BYTES, leader_epoch) + data[_STAMPED_BYTES:]
 
 

@@ -6,7 +6,7 @@ from typing import BinaryIO, Protocol
 
 
 class Disk(Protocol):
-    """Files by their path in the log dir. Folders appear and disappear with their files.
+    """The files of a log dir, by path. Folders appear and disappear with their files.
 
     Only flushed or replaced bytes survive a power loss.
     """
@@ -74,7 +74,7 @@ class FolderDisk:
         _flush_folder(place.parent)
 
     def remove(self, path: str) -> None:
-        """Remove a file, and its folder if it is then empty, durably."""
+        """Remove a file durably, and also the file's folder if the folder is then empty."""
         self._close(path)
         place = self._root / path
         if not place.exists():

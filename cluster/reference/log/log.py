@@ -47,10 +47,10 @@ class Log:
         Args:
             folder: `TOPIC-PARTITION`.
             batches: Valid batches without a gap.
-            start_offset: The log's first offset. Batches before it are left out.
-            epochs: The leader epoch checkpoint. If the batches contradict it, the epochs in the
-                batches are used.
-            recovery_point: All offsets before it are flushed.
+            start_offset: The log's first offset. Batches before this offset are left out.
+            epochs: The leader epoch checkpoint. If the batches contradict the checkpoint, the
+                epochs in the batches are used.
+            recovery_point: All offsets before this point are flushed.
             flush_messages: Flush after this number of messages (`flush.messages`).
         """
         self.folder = folder
@@ -142,7 +142,7 @@ class Log:
         """Remove everything from an offset on.
 
         Epoch lines are removed even if no batch is removed. A leader that appended nothing still
-        has a line for its own epoch, which must not outlive its leadership (KIP-101).
+        has a line for its own epoch, which must be removed when the leadership ends (KIP-101).
         """
         cut = self._until(offset)
         if cut < len(self._bases):

@@ -24,8 +24,9 @@ class Kept(Struct, frozen=True, kw_only=True, gc=False):
     """One of a producer's last batches, kept to recognize a duplicate.
 
     Attributes:
-        base_sequence, last_sequence: The sequence numbers of its first and last record.
-        base_offset, end_offset: Its first offset, and the offset after its last.
+        base_sequence, last_sequence: The sequence numbers of the batch's first and last record.
+        base_offset, end_offset: The batch's first offset, and the offset after the batch's last
+            record.
     """
 
     base_sequence: int
@@ -54,7 +55,7 @@ class Producers:
         """Decide whether to append a batch from a producer (KIP-98).
 
         Returns:
-            The earlier appended batch, if this is a duplicate of it. An error, if the sequence
+            The earlier appended batch, if the new batch is a duplicate. An error, if the sequence
             number or the epoch is wrong. `ErrorCode.none`, if the batch should be appended.
         """
         known = self._producers.get(batch.producer_id)

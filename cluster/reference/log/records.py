@@ -98,8 +98,8 @@ def _into(decompress: _Into, data: bytes, room: int) -> bytes:
 def _small_record(body: bytes, position: int, delta: int) -> int:
     """Check a small record without headers, the usual case.
 
-    The record's length and its value's length have at most two bytes. Its other numbers have one
-    byte.
+    The length of the record and the length of the value have at most two bytes. The other numbers
+    have one byte.
 
     Returns:
         The position of the next record; 0 if this record has another form. A record of another form
@@ -123,7 +123,7 @@ def _small_record(body: bytes, position: int, delta: int) -> int:
 
 
 def _short(body: bytes, position: int) -> tuple[int, int]:
-    """Return a varint of one or two bytes in zigzag form, and its end; -1 if it is longer."""
+    """Return a varint of one or two bytes, without decoding zigzag, and its end; -1 if longer."""
     coded = body[position : position + 2]
     if coded and coded[0] < _TOP_BIT:
         return coded[0], position + 1
@@ -171,7 +171,7 @@ def varint(body: bytes, position: int) -> tuple[int, int]:
     """Return a zigzag varint and the position of its end.
 
     Raises:
-        IndexError, ValueError: It does not end, or it has more than 64 bits.
+        IndexError, ValueError: The varint does not end, or has more than 64 bits.
     """
     byte = body[position]
     position += 1

@@ -61,9 +61,9 @@ class RecoveredLog:
         folder: `TOPIC-PARTITION`.
         batches: All valid batches, without a gap.
         start_offset: The first segment's offset, or the log start checkpoint's offset if larger.
-        recovery_point: All offsets before it are flushed.
+        recovery_point: All offsets before this point are flushed.
         epochs: The leader epoch checkpoint.
-        topic_id: The id of its topic; None if the file `partition.metadata` is missing.
+        topic_id: The id of the log's topic; None if the file `partition.metadata` is missing.
     """
 
     folder: str
@@ -146,7 +146,7 @@ class _Read(NamedTuple):
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one log."""
+    """The reader of one log."""
 
     disk: Disk
     folder: str

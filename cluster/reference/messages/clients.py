@@ -14,14 +14,14 @@ NOBODY = -1
 
 
 class MetadataRequestTopic(Struct, frozen=True, kw_only=True):
-    """A requested topic, by name, or by id if it has no name."""
+    """A requested topic: its name, or its id if the name is None."""
 
     name: str | None = None
     topic_id: UUID | None = None
 
 
 class MetadataRequest(Struct, frozen=True, kw_only=True):
-    """A request for brokers and partition leaders. If `topics` is None, it is for all topics."""
+    """A request for brokers and partition leaders. None in `topics` means all topics."""
 
     topics: tuple[MetadataRequestTopic, ...] | None = None
     allow_auto_topic_creation: bool = False
@@ -101,7 +101,7 @@ class TopicRequest(Struct, frozen=True, kw_only=True):
 class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
     """A request for partitions with their eligible leader replicas (KIP-966).
 
-    If it names no topics, it is for all topics.
+    A request without topics is for all topics.
     """
 
     topics: tuple[TopicRequest, ...]
@@ -153,7 +153,7 @@ class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
-    """One setting. Its source is 1 (the topic), 4 (the broker's file), or 5 (the default)."""
+    """One setting. Source: 1 (the topic), 4 (the broker's file), or 5 (the default)."""
 
     name: str
     value: str | None
@@ -234,7 +234,7 @@ class FindCoordinatorResponse(Struct, frozen=True, kw_only=True):
 
 
 class JoinGroupRequestProtocol(Struct, frozen=True, kw_only=True):
-    """A protocol for assigning partitions that a member supports, with the member's metadata."""
+    """A partition assignment protocol that a member supports, with the member's metadata."""
 
     name: str
     metadata: bytes
@@ -396,7 +396,7 @@ class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
-    """The partitions of a topic whose offsets are requested."""
+    """A topic and those of its partitions whose offsets are requested."""
 
     name: str
     partition_indexes: tuple[int, ...]

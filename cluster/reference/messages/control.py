@@ -1,4 +1,4 @@
-"""Requests of brokers and clients to the active controller, and the responses.
+"""The requests of brokers and clients to the active controller, and the responses.
 
 Brokers send their own requests (registration, heartbeats, ISR changes, producer ids). They also
 forward client requests (topics, elections, reassignments, configs). A controller that is not active
@@ -42,13 +42,13 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
     """The registration of a broker's new process (KIP-500, KIP-631).
 
     Attributes:
-        broker_id: Its node id.
-        cluster_id: The cluster id in its log dir.
+        broker_id: The broker's node id.
+        cluster_id: The cluster id in the broker's log dir.
         incarnation_id: A new UUID for each process.
-        listeners: Its addresses for clients and other brokers.
-        features: The features that it supports.
-        rack: Its rack.
-        log_dirs: The ids of its log dirs (KIP-858).
+        listeners: The broker's addresses for clients and other brokers.
+        features: The features that the broker supports.
+        rack: The broker's rack.
+        log_dirs: The ids of the broker's log dirs (KIP-858).
         previous_broker_epoch: The epoch in the marker of a clean shutdown, or -1 (KIP-966).
     """
 
@@ -76,11 +76,11 @@ class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
     """A broker's heartbeat (KIP-631).
 
     Attributes:
-        broker_id: Its node id.
-        broker_epoch: The epoch from the response to its registration.
-        current_metadata_offset: The last offset of the metadata log that it replayed.
-        want_fence: Whether it asks to stay fenced because it is not ready.
-        want_shut_down: Whether it asks to hand over its leaderships and end.
+        broker_id: The broker's node id.
+        broker_epoch: The epoch from the response to the broker's registration.
+        current_metadata_offset: The last offset of the metadata log that the broker replayed.
+        want_fence: Whether the broker asks to stay fenced, because it is not ready.
+        want_shut_down: Whether the broker asks to hand over its leaderships and end.
     """
 
     broker_id: int
@@ -187,7 +187,7 @@ class CreatableTopic(Struct, frozen=True, kw_only=True):
     """A topic to create.
 
     Attributes:
-        name: Its name.
+        name: The topic's name.
         num_partitions: The number of partitions; -1: the default, or as in `assignments`.
         replication_factor: The number of replicas; -1: the default, or as in `assignments`.
         assignments: The replicas of each partition; empty: the controller chooses.
@@ -335,7 +335,7 @@ class AlterPartitionReassignmentsResponse(Struct, frozen=True, kw_only=True):
 
 
 class ListPartitionReassignmentsRequest(Struct, frozen=True, kw_only=True):
-    """A request for the reassignments in progress. None means those of all partitions."""
+    """A request for the reassignments in progress. None means all partitions."""
 
     topic_partitions: tuple[tuple[str, int], ...] | None
     timeout_ms: int = 60_000

@@ -15,7 +15,7 @@ UNKNOWN = -1
 CONSUMER = -1
 """The replica id of a client that is not a replica."""
 ANY_REPLICA = -2
-"""Kafka's "debugging consumer": any broker with a replica answers, up to the end of its log."""
+"""Kafka's "debugging consumer", which may read any replica, up to the end of the replica's log."""
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special timestamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -30,7 +30,7 @@ Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
 class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
-    """Records for one partition.
+    """The records for one partition.
 
     Attributes:
         topic, partition: The partition.
@@ -88,7 +88,8 @@ class FetchPartition(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         current_leader_epoch: The leader epoch that the reader knows; -1: not checked (KIP-320).
-        fetch_offset: The first requested offset. For a replica, its log end offset.
+        fetch_offset: The first requested offset. For a replica, this is the replica's log end
+            offset.
         last_fetched_epoch: The epoch of a replica's last record (KIP-595); -1: unknown.
         log_start_offset: A replica's log start offset.
         topic_id: The topic's id.
@@ -134,7 +135,7 @@ class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
             there are no transactions.
         records: Whole batches. The first may begin before the requested offset.
         diverging_epoch, diverging_end_offset: If the logs diverge (KIP-595): the leader's largest
-            epoch up to the fetched one, and its end; otherwise -1.
+            epoch up to the fetched epoch, and the end of this largest epoch; otherwise -1.
         current_leader, current_leader_epoch: The leader, if known and not this node.
         snapshot_end_offset, snapshot_epoch: The snapshot to fetch first (KIP-630); otherwise -1.
     """
@@ -167,7 +168,7 @@ class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
 
     Attributes:
         timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or a time in milliseconds. A time asks for
-            the first record that is not older.
+            the first record with this timestamp or a later one.
     """
 
     topic: str

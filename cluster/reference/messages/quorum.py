@@ -1,7 +1,8 @@
 """The messages between members of the quorum (KIP-595, KIP-630, KIP-853, KIP-996).
 
 Kafka's schemas nest each message in lists of topics and partitions. There is only one partition,
-`__cluster_metadata-0`, so the nesting is left out here. Fetches are those of `messages.data`.
+`__cluster_metadata-0`, so the nesting is left out here. The fetch messages are those of
+`messages.data`.
 """
 
 from uuid import UUID
@@ -19,12 +20,12 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
         cluster_id: The asking node's cluster id; None if it has none.
         voter_id: The node that should vote.
         voter_directory_id: The id of that node's log dir; None if unknown (KIP-853).
-        replica_epoch: The epoch in which the candidate wants to lead. With `pre_vote`: its present
-            epoch.
+        replica_epoch: The epoch in which the candidate wants to lead. With `pre_vote`: the asking
+            node's present epoch.
         replica_id: The asking node.
         replica_directory_id: The id of the asking node's log dir.
-        last_offset_epoch: The epoch of the last record in its log.
-        last_offset: Its log end offset.
+        last_offset_epoch: The epoch of the last record in the asking node's log.
+        last_offset: The asking node's log end offset.
         pre_vote: Whether this is a pre-vote, which only asks how the voter would answer (KIP-996).
     """
 
@@ -74,7 +75,7 @@ class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
-    """A leader's announcement that it resigns, with its preferred successors.
+    """A leader's announcement of its resignation and of its preferred successors.
 
     Attributes:
         cluster_id: The leader's cluster id.
@@ -106,7 +107,7 @@ class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
         replica_directory_id: The id of its log dir.
         max_bytes: The most bytes to send.
         current_leader_epoch: The replica's epoch.
-        end_offset: The snapshot's end offset. The snapshot replaces all records before it.
+        end_offset: The snapshot's end offset. The snapshot replaces all records before this offset.
         epoch: The epoch of the record before the end offset.
         position: The first requested byte.
     """
@@ -132,7 +133,7 @@ class FetchSnapshotResponse(Struct, frozen=True, kw_only=True):
         leader_epoch: The answering node's epoch.
         size: The size of the whole file in bytes.
         position: The position of this piece's first byte.
-        unaligned_records: The piece's bytes. They may begin and end inside a batch.
+        unaligned_records: The piece's bytes. These bytes may begin and end inside a batch.
     """
 
     error_code: ErrorCode
@@ -150,14 +151,15 @@ class DescribeQuorumRequest(Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(Struct, frozen=True, kw_only=True):
-    """A member of the quorum, as its leader knows it.
+    """The state of a member of the quorum, as the quorum's leader knows it.
 
     Attributes:
-        replica_id: Its node id.
+        replica_id: The member's node id.
         replica_directory_id: The id of its log dir.
-        log_end_offset: The offset of its last fetch; -1 if there was none.
-        last_fetch_timestamp: When it last fetched, in milliseconds of the leader's clock, or -1.
-        last_caught_up_timestamp: When it last had all records, or -1.
+        log_end_offset: The offset of the member's last fetch; -1 if there was none.
+        last_fetch_timestamp: When the member last fetched, in milliseconds of the leader's clock,
+            or -1.
+        last_caught_up_timestamp: When the member last had all records, or -1.
     """
 
     replica_id: int

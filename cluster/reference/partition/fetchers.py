@@ -1,4 +1,4 @@
-"""A follower's fetchers: one for each leader, which fetches all partitions at once.
+"""A follower's fetchers: for each leader, one fetcher fetches all partitions at once.
 
 A fetcher has at most one open request. A response counts only for a partition that still follows
 the same leader in the same epoch. The partition's log must also still end where the fetch began.
@@ -36,7 +36,7 @@ BACKOFF_TIMER = "replicas:backoff:"
 
 
 class Phase(Enum):
-    """The kinds of questions that a follower can ask its leader next."""
+    """The kinds of requests that a follower can send to its leader next."""
 
     FETCH = "fetch"
     EPOCH_END = "epoch-end"
@@ -58,8 +58,8 @@ class Following:
 
     Attributes:
         partition: The replica.
-        epoch: The leader epoch in which it follows.
-        phase: The next question to the leader.
+        epoch: The leader epoch in which the replica follows.
+        phase: The next request to the leader.
         rests_until_ns: The follower asks nothing before this time (`replica.fetch.backoff.ms`).
         asked: The last fetch, reused while nothing has changed.
     """
@@ -73,7 +73,7 @@ class Following:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Fetcher:
-    """Copies partitions from one leader.
+    """A fetcher that copies partitions from one leader.
 
     Attributes:
         leader: The leader's broker id.
@@ -167,7 +167,7 @@ class Fetchers:
             self._turn(fetcher, now, out)
 
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
-        """Send the next request, unless one is open or all partitions pause."""
+        """Send the next request; do nothing while a request is open or all partitions pause."""
         if fetcher.under_way is not None or not fetcher.following:
             return
         all_of_them = tuple(fetcher.following.values())

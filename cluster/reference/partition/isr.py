@@ -1,4 +1,4 @@
-"""Requests to the controller for ISR changes, and the controller's responses (KIP-497)."""
+"""The requests to the controller for ISR changes, and the controller's responses (KIP-497)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.registry import Registry
 
 _TAKEN_BACK = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
-"""Errors after which the partition is unchanged, and the leader may ask for another change."""
+"""The errors after which the partition is unchanged, and the leader may ask for another change."""
 _OVERTAKEN = (
     ErrorCode.fenced_leader_epoch,
     ErrorCode.invalid_update_version,
@@ -21,9 +21,11 @@ _OVERTAKEN = (
     ErrorCode.unknown_topic_or_partition,
     ErrorCode.invalid_request,
 )
-"""Errors after which the leader waits: the controller has a newer state, which the leader will get.
+"""The errors after which the leader waits: the controller has a newer state, which the leader will
+get.
 
-The request stays open until then. Meanwhile, the brokers that it adds count for the high watermark.
+The request stays open until then. Meanwhile, the brokers that the request adds count for the high
+watermark.
 """
 
 

@@ -2,11 +2,12 @@
 
 - The high watermark is the smallest log end offset in the maximal ISR. That ISR includes followers
   that are about to join (KIP-497). The high watermark also waits for followers that have caught up
-  and may join. It moves only forward, and only while the ISR has enough members (Kafka 3.7,
-  KIP-966).
-- A follower leaves the ISR if it was not at the log's end for `replica.lag.time.max.ms`. It joins
-  again when it has reached the high watermark and the start of the leader's epoch. It may not join
-  while it is fenced or shutting down (KIP-841), or if it restarted after its last fetch (KIP-903).
+  and may join. The high watermark moves only forward, and only while the ISR has enough members
+  (Kafka 3.7, KIP-966).
+- A follower leaves the ISR if it was not at the log's end for `replica.lag.time.max.ms`. The
+  follower joins again when it has reached the high watermark and the start of the leader's epoch.
+  A follower may not join while it is fenced or shutting down (KIP-841), or if it restarted after
+  its last fetch (KIP-903).
 - The controller decides. The leader asks with AlterPartition (KIP-497), one change at a time.
 """
 
@@ -27,10 +28,12 @@ class Remote:
     """The leader's knowledge of one follower.
 
     Attributes:
-        end_offset: Its log end offset: the offset of its last fetch; -1 before the first fetch.
-        caught_up_ns: When it last had all of the leader's records.
-        fetched_ns, leader_end: When it last fetched, and the leader's log end at that time.
-        broker_epoch: The broker epoch in its last fetch.
+        end_offset: The follower's log end offset: the offset of its last fetch; -1 before the first
+            fetch.
+        caught_up_ns: When the follower last had all of the leader's records.
+        fetched_ns, leader_end: When the follower last fetched, and the leader's log end at that
+            time.
+        broker_epoch: The broker epoch in the follower's last fetch.
     """
 
     end_offset: int = UNKNOWN

@@ -32,7 +32,7 @@ class ParkedFetch(Struct, eq=False, kw_only=True):
     """A waiting fetch that found too few bytes.
 
     Attributes:
-        partitions: The partitions on which it waits.
+        partitions: The partitions on which the fetch waits.
     """
 
     asker: Asker
@@ -140,7 +140,7 @@ class Deadlines:
         self.armed_ns: Nanoseconds | None = None
 
     def add(self, deadline_ns: Nanoseconds, parked: ParkedFetch | ParkedProduce) -> bool:
-        """Add a deadline; return whether the timer must be set to it."""
+        """Add a deadline; return whether the timer must be set to this deadline."""
         heap = self._heap
         while heap and heap[0][2].done:
             heappop(heap)

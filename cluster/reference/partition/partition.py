@@ -18,8 +18,9 @@ class Partition:
     """A replica of a partition.
 
     Attributes:
-        log: Its batches.
-        high_watermark: All offsets before it are committed, as far as this replica knows.
+        log: The replica's batches.
+        high_watermark: All offsets before the high watermark are committed, as far as this replica
+            knows.
         state: The controller's last decision.
         leading: A leader's knowledge of its followers; None for a follower.
         produces: Waiting produce requests with acks=all, by the awaited offset.
@@ -32,7 +33,7 @@ class Partition:
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
-        """Create a replica that neither leads nor follows yet."""
+        """Create a replica that will become a leader or follower later."""
         self._me = me
         self.log = log
         # A crash may have removed records below the stored high watermark.

@@ -130,7 +130,7 @@ def _check_replica(leading: Leading, asked: FetchPartition, request: FetchReques
 
 
 def _by_time(partition: Partition, asked: ListOffsetsPartition) -> ListedOffset:
-    """Find the first record that is not older than a time, or the newest record (KIP-734)."""
+    """Find the first record with this timestamp or a later one, or the newest record (KIP-734)."""
     committed = (
         each for each in partition.log.batches() if each.end_offset <= partition.high_watermark
     )

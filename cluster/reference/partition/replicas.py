@@ -98,11 +98,12 @@ class Replicas:
         return [self._timer(name) for name in (_LAG, _HIGH_WATERMARKS, _RECOVERY_POINTS)]
 
     def apply(self, now: Nanoseconds, states: Sequence[PartitionState]) -> list[Effect]:
-        """Apply the controller's decisions about partitions, on this broker or elsewhere.
+        """Apply the controller's decisions about partitions on this broker and elsewhere.
 
-        States older than the known ones are ignored. When the broker starts, states wait until it
-        is known to be unfenced (`brokers`), because replayed states may be outdated. A broker that
-        leads because of an outdated state would acknowledge records that no other broker keeps.
+        Partition states that are older than the known states are ignored. When the broker starts,
+        states wait until the broker is known to be unfenced (`brokers`), because replayed states
+        may be outdated. A broker that leads because of an outdated state would acknowledge records
+        that no other broker keeps.
         """
         out: list[Effect] = []
         if self._closed:
@@ -119,9 +120,9 @@ class Replicas:
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
         """Remove the logs of deleted topics.
 
-        A broker that starts has no replicas yet, so a replayed deletion removes no log: it may
-        concern an earlier topic of that name. When all metadata are known, a log that belongs to no
-        topic is set aside (`brokers`).
+        A broker that starts has no replicas yet, so a replayed deletion removes no log: the
+        deletion may concern an earlier topic of that name. When all metadata are known, a log that
+        belongs to no topic is set aside (`brokers`).
         """
         del now
         out: list[Effect] = []
@@ -139,8 +140,8 @@ class Replicas:
 
         Args:
             now: The present time.
-            epochs: For each broker that is registered, unfenced and not shutting down (KIP-841),
-                its epoch.
+            epochs: The epoch of each broker that is registered, unfenced and not shutting down
+                (KIP-841).
             own_epoch: This broker's epoch, which its fetches contain (KIP-903); -1: none yet.
         """
         self._registry.eligible = dict(epochs)
@@ -223,7 +224,7 @@ class Replicas:
         wishes: Sequence[AlterPartition],
         answers: Sequence[AlteredPartition] | None,
     ) -> list[Effect]:
-        """Handle the controller's results. None: it did not answer or refused all, so ask again."""
+        """Handle the controller's results; None (no answer, or all refused) means: ask again."""
         out: list[Effect] = []
         for partition in self.isr.answered(wishes, answers, out):
             self._requests.settle(partition, now, out)

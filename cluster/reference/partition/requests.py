@@ -1,4 +1,4 @@
-"""Handle Produce, Fetch and offset requests, each for all partitions that it names."""
+"""Handle Produce, Fetch and offset requests, each for all partitions that the request names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ _ACKS = (_ALL, 0, 1)
 
 @dataclass(slots=True, eq=False)
 class Requests:
-    """Requests of followers and clients, including the waiting ones."""
+    """The requests of followers and clients, including the waiting requests."""
 
     _registry: Registry
     _isr: IsrChanges
@@ -136,7 +136,7 @@ class Requests:
             partition: The replica whose log or followers advanced.
             now: The present time.
             out: Receives the responses.
-            appended: Whether its log grew, so that waiting followers can be answered.
+            appended: Whether the replica's log grew, so that waiting followers can be answered.
         """
         leading = partition.leading
         if leading is None:
@@ -264,9 +264,9 @@ class Requests:
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if a fetch must wait, because the reader already has all records.
+        """Return the replicas if the reader already has all records, so that the fetch must wait.
 
-        This check is faster than `read` and agrees with it. Most fetches must wait.
+        This check is faster than `read`, and gives the same result. Most fetches must wait.
         """
         broker = asked.replica_id
         if broker < CONSUMER or asked.max_wait_ms <= 0 or asked.min_bytes <= 0:
@@ -318,7 +318,7 @@ class Requests:
         *,
         out: list[Effect],
     ) -> None:
-        """Record a follower's position in all requested partitions, except refused ones."""
+        """Record a follower's position in all requested partitions that are not refused."""
         for each, result in zip(asked.partitions, results, strict=True):
             if not _tells_otherwise(result):
                 partition = self._registry.at(each.topic, each.partition)
@@ -333,7 +333,7 @@ class Requests:
         asked: FetchRequest,
         out: list[Effect],
     ) -> None:
-        """Record a follower's position; it may join the ISR, and the high watermark may rise."""
+        """Record a follower's position. The ISR may grow, and the high watermark may rise."""
         leading, broker = partition.leading, asked.replica_id
         assert leading is not None
         remote = leading.remotes[broker]
@@ -394,7 +394,7 @@ class Requests:
         )
 
     def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
-        """Return a refusal of a fetch that names the leader (KIP-951).
+        """Return a response that refuses a fetch and names the leader (KIP-951).
 
         Followers serve no reads here (KIP-392).
         """

@@ -3,12 +3,13 @@
 - `cut 2 3` stops all messages to nodes 2 and 3, and allows messages to all other nodes.
 - `heal` allows all messages.
 - `cuts` changes nothing.
-- `held` returns, for each node, how often a message to it was held back: `2:15 3:4`.
+- `held` returns, for each node, how often a message to this node was held back: `2:15 3:4`.
 - `knock 2 127.0.0.1 4711 WORD` sends a word to an address. A cut to node 2 also stops this word.
   The receiver checks whether the word arrives. The response is empty.
 
 `cut`, `heal` and `cuts` answer with the ids of the nodes that are cut off now. Logquake uses the
-socket to cut links if nodes share an address. Each user with write access to the folder can cut.
+socket to cut links if nodes share an address. Each user with write access to the folder can cut
+links.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Cut links inside the node: packet filters cannot separate nodes that share an address.
 
-Messages to a peer that is cut off are held back. They are sent when the link is restored, as TCP
-sends dropped packets again. Each node cuts only the direction in which it sends. If a message waits
-too long, its request times out and breaks the connection.
+Messages to a peer that is cut off are held back. The held messages are sent when the link is
+restored, as TCP sends dropped packets again. Each node cuts only the direction in which it sends.
+If a message waits too long, its request times out and breaks the connection.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ class Cuts:
         self._peers |= frozenset(peers)
 
     def afterwards(self, go_on: Callable[[], None]) -> None:
-        """Call a function when the cuts change. If it must wait longer, it registers again."""
+        """Call a function once, when the cuts change. The function may register again."""
         self._waiting.append(go_on)
 
 

@@ -63,7 +63,7 @@ class Door(asyncio.Protocol):
         doors: All open connections, by number.
 
     Attributes:
-        unfinished: Bytes of an incomplete request in this connection's buffer.
+        unfinished: How many bytes of an incomplete request are in this connection's buffer.
     """
 
     def __init__(self, inside: Inside, number: int, doors: "dict[int, Door]") -> None:
@@ -87,7 +87,7 @@ class Door(asyncio.Protocol):
         self._doors[self._number] = self
 
     def connection_lost(self, _why: Exception | None) -> None:
-        """Unregister the connection. If requests came over it, inform the machine."""
+        """Unregister the connection. If requests came over this connection, inform the machine."""
         del self._doors[self._number]
         if self._heard:
             self._inside.take(Hung(connection=self._number))
@@ -103,7 +103,7 @@ class Door(asyncio.Protocol):
         self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        """Handle received bytes; close the connection if they are not requests."""
+        """Handle received bytes; close the connection if the bytes are not requests."""
         try:
             if self._peer is None:
                 data = self._greeting(data)

@@ -24,7 +24,7 @@ def format_log_dirs(folders: Mapping[int, Path]) -> None:
     """Format the log dirs of one cluster's nodes.
 
     Args:
-        folders: The log dirs by node id; they are created.
+        folders: The log dirs to create, by node id.
     """
     # Ids only have to be different, so they need no seed.
     write_meta(folders, secrets.token_bytes)

@@ -1,9 +1,9 @@
 """Hosts for nodes that cut their own links: network partitions on one machine without root.
 
 All nodes share this machine's loopback, where no packet filter can distinguish them. So the harness
-sends each node a list of the nodes to which it must send nothing, over the node's control socket. A
-file beside the socket has the same list. A node reads this file when it starts. A cut ends with the
-run, because it exists only in the nodes and their folders.
+sends each node, over the node's control socket, a list of the nodes to which this node must send
+nothing. A file beside the socket has the same list. A node reads this file when it starts. A cut
+ends with the run, because it exists only in the nodes and their folders.
 
 For a probe, a node sends a word to a socket of the harness. A cut to the peer also stops this word.
 The harness sees whether the word arrives. A node that is down or stopped sends nothing, so the
@@ -45,7 +45,7 @@ _LONGEST_PATH = 100
 
 
 class CuttingHosts(ProcessHosts):
-    """Implements `CanPartition` for the reference cluster's nodes as processes.
+    """Implements `CanPartition` for nodes of the reference cluster that run as processes.
 
     Args:
         nodes: The names of the nodes.
@@ -95,8 +95,8 @@ class CuttingHosts(ProcessHosts):
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
         """Let each sender send a word to a socket of the harness, instead of to the receiver.
 
-        Return for each link whether its word arrived. If a sender is down or stopped, the cuts in
-        its file decide instead.
+        Return for each link whether the link's word arrived. If a sender is down or stopped, the
+        cuts in the sender's file decide instead.
         """
         words = {uuid.uuid4().hex: link for link in links}
         silent: set[str] = set()

@@ -1,6 +1,6 @@
 """Copy the leader's log: fetches, truncation where the logs diverge, and snapshots.
 
-Records are flushed before the next fetch, because that fetch reports to the leader that they are
+Records are flushed before the next fetch, because that fetch reports these records to the leader as
 stored.
 """
 
@@ -38,11 +38,11 @@ class _Download:
 
 
 class Following:
-    """Fetches whenever this member has a node to fetch from.
+    """Sends fetches whenever this member has a node to fetch from.
 
     Args:
         member: The member that fetches.
-        elections: Records leaders and epochs from responses.
+        elections: Takes note of the leaders and epochs in responses.
     """
 
     def __init__(self, member: Member, elections: Elections) -> None:
@@ -165,9 +165,10 @@ class Following:
     def _truncate(self, answer: FetchedPartition) -> None:
         """Truncate the log where it diverges from the leader's (KIP-595, by KIP-279's rule).
 
-        The response names the leader's largest epoch up to this log's last epoch, and its end in
-        the leader's log. If this log has that epoch, both logs share it up to the smaller end. If
-        not, the logs may share a smaller epoch, and the next fetch asks for it.
+        The response names the leader's largest epoch up to this log's last epoch, and the end of
+        this epoch in the leader's log. If this log has that epoch, the logs agree up to the smaller
+        of its two ends. If not, the logs may share an earlier epoch, and the next fetch names an
+        earlier epoch.
         """
         member = self._member
         known, end = member.log.end_of(answer.diverging_epoch)
@@ -203,7 +204,7 @@ class Following:
             self._install(download)
 
     def _install(self, download: _Download) -> None:
-        """Store a fetched snapshot, and then replace the whole log by it (KIP-630)."""
+        """Store a fetched snapshot, and then replace the whole log by the snapshot (KIP-630)."""
         member = self._member
         self._download = None
         snapshot = Snapshot(

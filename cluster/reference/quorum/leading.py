@@ -12,11 +12,11 @@ class Progress:
     """The progress of a replica, according to its fetches.
 
     Attributes:
-        end_offset: The offset of its last fetch. All records before this offset are stored. -1
-            before the first fetch.
-        fetched_at: When it last fetched; -1: never.
-        caught_up_at: When it last had all records; -1: never.
-        connection: The connection of its last fetch.
+        end_offset: The offset of the replica's last fetch. All records before this offset are
+            stored. -1 before the first fetch.
+        fetched_at: When the replica last fetched; -1: never.
+        caught_up_at: When the replica last had all records; -1: never.
+        connection: The connection of the replica's last fetch.
         told: The high watermark that was sent to the replica on this connection.
     """
 
@@ -44,7 +44,7 @@ class Leading:
     Attributes:
         node: The leader.
         voters: All voters.
-        epoch_start: The offset of the record that begins its epoch.
+        epoch_start: The offset of the record that begins the leader's epoch.
         high_watermark: -1 until a majority has a record of this leader's epoch.
         begun: The voters to which the epoch must be announced.
         progress: The progress of each replica, including observers.
@@ -96,8 +96,9 @@ class Leading:
     def advance(self, end: int) -> bool:
         """Raise the high watermark to the offset that a majority has; return whether it rose.
 
-        The high watermark must pass the record that begins this leader's epoch. Records of earlier
-        epochs are committed together with that record, never alone (Raft, figure 8; KIP-595).
+        The high watermark must pass the record that begins this leader's epoch. The records of
+        earlier epochs are committed together with that record, never alone (Raft, figure 8;
+        KIP-595).
         """
         ends = [end if voter == self.node else self._end_of(voter) for voter in self.voters]
         stored = sorted(ends, reverse=True)[len(ends) // 2]

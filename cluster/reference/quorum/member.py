@@ -41,7 +41,7 @@ class Snapshot:
     """A snapshot of the metadata (KIP-630).
 
     Attributes:
-        end_offset: The snapshot replaces all records before it.
+        end_offset: The snapshot replaces all records before this offset.
         epoch: The epoch of the last of these records.
         data: The content of the file.
     """
@@ -59,7 +59,8 @@ class Identity:
         node: The member's id.
         voters: The ids of all voters, sorted (`controller.quorum.voters`).
         cluster_id: The cluster id from `meta.properties`.
-        directory: The id of its log dir, also from `meta.properties`; None before Kafka 3.7.
+        directory: The id of the member's log dir, also from `meta.properties`; None before Kafka
+            3.7.
     """
 
     node: int
@@ -80,7 +81,7 @@ class Asked:
 class Member:
     """The state that all modules of the quorum share.
 
-    `begin` starts the handling of an event. `out` collects its effects.
+    `begin` starts the handling of an event. `out` collects the effects of this event.
     """
 
     def __init__(
@@ -182,7 +183,7 @@ class Member:
         self.set_timeout(least, 2 * least)
 
     def set_fetch_timeout(self) -> None:
-        """Restart the fetch timeout after a sign of life of the leader."""
+        """Restart the fetch timeout, after a message has shown that the leader is alive."""
         most = self.settings.controller_quorum_fetch_timeout_ms
         self.set_timeout(most, most)
 
@@ -352,5 +353,5 @@ class Member:
 
 
 def kafka_uuid(uuid: UUID | None) -> str:
-    """Return a UUID as Kafka prints it: 22 characters of base64; `A`s only for None."""
+    """Return a UUID as Kafka prints it: 22 characters of base64; all are `A` for None."""
     return urlsafe_b64encode((uuid or UUID(int=0)).bytes).decode().rstrip("=")

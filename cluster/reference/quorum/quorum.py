@@ -54,7 +54,8 @@ class Quorum:
     """A member of the quorum, or an observer.
 
     After each call, `committed` returns newly committed data. The quorum handles the types in
-    `QUORUM_REQUESTS` and fetches of the metadata topic. Its timers begin with `quorum-`.
+    `QUORUM_REQUESTS` and fetches of the metadata topic. The names of the quorum's timers begin with
+    `quorum-`.
 
     Args:
         identity: The member's identity.

@@ -1,7 +1,8 @@
 """Build the batches of the metadata log, which only the quorum's leader writes.
 
 Metadata records have no key, no producer and no compression. The quorum's own records are control
-records: the leader's message that begins its epoch (KIP-595), and the ends of a snapshot (KIP-630).
+records: the leader's message that begins its epoch (KIP-595), and the header and footer of a
+snapshot (KIP-630).
 """
 
 import struct
@@ -32,7 +33,7 @@ _write_snapshot_footer = entity_writer(SnapshotFooterRecord)
 
 
 def metadata_batch(values: Sequence[bytes], *, base_offset: int, epoch: int, time_ms: int) -> bytes:
-    """Return a batch of metadata records, one offset for each."""
+    """Return a batch of metadata records; each record gets one offset."""
     records = [_record(number, None, value) for number, value in enumerate(values)]
     return _batch(records, base_offset=base_offset, epoch=epoch, time_ms=time_ms, attributes=0)
 

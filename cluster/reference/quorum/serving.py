@@ -30,7 +30,7 @@ _MAX_WAIT_MS = 500
 
 
 class Serving:
-    """Answers fetches and questions about the quorum.
+    """Handles fetches, and questions about the quorum.
 
     Args:
         member: The member that answers.
@@ -140,7 +140,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def advance(self) -> None:
-        """Commit the records that a majority has stored; answer the fetches that wait for it."""
+        """Commit the records that a majority has stored; answer the waiting fetches."""
         member, leading = self._member, self._member.leading
         if leading is not None:
             if leading.advance(member.log.end_offset):
@@ -196,7 +196,7 @@ class Serving:
             self.resolve(leading)
 
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
-        """Answer a waiting fetch if there are records, a new high watermark, or no time left.
+        """Answer a waiting fetch if the leader has news for the replica, or if its time is over.
 
         A new high watermark alone is a reason to answer (KIP-1166). So followers apply committed
         records one round trip later, and need not wait for the next record.

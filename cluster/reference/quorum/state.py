@@ -37,9 +37,9 @@ class ElectionState:
     """The state that a member must remember after a restart.
 
     Attributes:
-        epoch: The highest epoch that it has seen.
+        epoch: The highest epoch that the member has seen.
         leader: The leader in that epoch; -1 if unknown.
-        voted: The node for which it voted in that epoch; -1 if none.
+        voted: The node for which the member voted in that epoch; -1 if none.
         voted_directory: The id of that node's log dir, if votes name log dirs (KIP-853).
     """
 

@@ -8,8 +8,8 @@ All events come from one heap (`agenda.py`). All random numbers come from stream
   drifts and jumps (`clock.py`). Its process can die (`process.py`).
 - The network has connections (`network.py`), over good or bad links (`badness.py`).
 - `machines.py` lets a run use simulated machines as its hosts (`cluster.protocol`): start, signal,
-  cut, shape, power off. `files.py` shows their files as a node's folder. `series.py` measures their
-  links.
+  cut, shape, power off. `files.py` shows the machines' files as a node's folder. `series.py`
+  measures the machines' links.
 - `tasks.py` runs blocking code: nemesis, observer and a run's phases.
 
 Tests can check invariants after every event (`Simulation.watch`).

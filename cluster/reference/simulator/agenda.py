@@ -31,13 +31,13 @@ class Agenda:
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
         """Schedule `deed(*args)` at a time.
 
-        If the time is past, it is called at once, after earlier calls.
+        If this time is past, the call is made at once, after earlier calls.
         """
         self._noted += 1
         heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))
 
     def coming(self, time_ns: int, deed: Deed, *args: object) -> None:
-        """Schedule `deed(*args)` at a time that is not past, which saves a check."""
+        """Schedule `deed(*args)` as `at` does, but faster: the time must not be past."""
         self._noted += 1
         heappush(self._heap, (time_ns, self._noted, deed, args))
 

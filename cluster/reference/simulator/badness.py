@@ -22,9 +22,9 @@ QUEUE_NS = 300 * MS
 """A datagram that would wait longer because of the rate limit is dropped. TCP never sends faster
 than the rate."""
 BURST_BYTES = 3000
-"""Bytes that pass at once before the rate limit applies."""
+"""The number of bytes that pass at once before the rate limit applies."""
 _HEADER_BYTES = 100
-"""Bytes of a message's headers: Kafka's protocol, TCP and IP."""
+"""The size in bytes of a message's headers: Kafka's protocol, TCP and IP."""
 
 Arrived = Callable[[], object]
 """A function called when a datagram arrives."""
@@ -39,7 +39,7 @@ class Badness:
         spread_ns: The most additional delay, chosen at random.
         loss: The share of lost packets. TCP sends a lost packet of a message again.
         duplicate: The share of datagrams that arrive twice.
-        reorder: The share of datagrams that are held back until a later one has passed.
+        reorder: The share of datagrams that are held back until a later datagram has passed.
         rate_kbit: The most kilobits a second; 0: no limit.
         stall_ns, open_ns: For `stall_ns`, the network holds all messages, and then releases them in
             order. Then messages pass for `open_ns`, until the next stall. 0: no stalls.
@@ -61,7 +61,7 @@ class BadLink:
     """One direction of a bad link.
 
     Args:
-        badness: Its properties.
+        badness: The properties of the link.
         random: Makes the random decisions.
         seed: Decides which connections stall. The same connections stall in both directions.
     """
@@ -92,12 +92,13 @@ class BadLink:
     def departures(self, size: int, arrived: Arrived, now_ns: int) -> list[tuple[int, Arrived]]:
         """Return the datagrams that leave when this one is sent, each with its additional delay.
 
-        This datagram may be lost, doubled, or held back. One that was held back may leave with it.
+        This datagram may be lost, doubled, or held back. An earlier datagram that was held back may
+        leave with this one.
 
         Args:
             size: The datagram's size in bytes.
-            arrived: The function to call at its arrival.
-            now_ns: The time at which it is sent.
+            arrived: The function to call when the datagram arrives.
+            now_ns: The time at which the datagram is sent.
         """
         bad, draw = self.badness, self._draw
         if bad.loss and draw() < bad.loss:

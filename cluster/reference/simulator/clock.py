@@ -9,7 +9,7 @@ WALL_CLOCK_S = 1_700_000_000
 
 @dataclass(slots=True, kw_only=True)
 class NodeClock:
-    """A node's only clock. The clock counts in whole numbers, so every machine gets equal values.
+    """A node's only clock. The clock counts in whole numbers, so every computer gets equal values.
 
     Attributes:
         true_ns: The time that an untouched clock would show at virtual time zero.
@@ -52,7 +52,7 @@ class NodeClock:
         """Set how far the clock is ahead of true time, and the rate at which it runs.
 
         Returns:
-            How far it jumped; negative: backwards.
+            How far the clock jumped; negative: backwards.
         """
         jumped_ns = ahead_ns - self.ahead_ns(now_ns)
         self.drift(now_ns, ppm)

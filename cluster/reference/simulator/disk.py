@@ -1,4 +1,4 @@
-"""A simulated disk. A power loss can remove unflushed bytes of its files.
+"""A simulated disk. A power loss can remove unflushed bytes of the disk's files.
 
 A killed process loses nothing, because the kernel has its writes. After a power loss, a random
 number of the first unflushed bytes is left: those that the kernel had written back. So the last
@@ -15,14 +15,14 @@ from random import Random
 class _File:
     data: bytearray = field(default_factory=bytearray)
     flushed: int = 0
-    """Number of the file's first bytes that are flushed."""
+    """How many of the file's first bytes are flushed."""
 
 
 class SimulatedDisk:
-    """Files by path in the log dir.
+    """The files of a log dir, by path.
 
     Attributes:
-        capacity: Its size in bytes; None: unlimited.
+        capacity: The disk's size in bytes; None: unlimited.
         refuses: The `errno` of every write (EIO, EROFS); None: writes succeed.
     """
 

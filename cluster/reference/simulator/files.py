@@ -44,7 +44,7 @@ class MachineFiles:
         return len(self._whole(path))
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return `size` bytes of a file from offset `at`; -1: up to the end of the file."""
+        """Return `size` bytes of a file from offset `at`; if `size` is -1, all bytes to the end."""
         found = self._whole(path)
         return bytes(found[at:] if size < 0 else found[at : at + size])
 

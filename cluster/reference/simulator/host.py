@@ -27,7 +27,7 @@ class Booted:
 
     Attributes:
         machine: The state machine to run.
-        storage: Executes its disk effects.
+        storage: Executes the machine's disk effects.
         said: Lines for the node's log about what was found and repaired.
     """
 
@@ -37,7 +37,7 @@ class Booted:
 
 
 Boot = Callable[[SimulatedDisk], Booted]
-"""A function that reads and repairs a disk, and returns its state machine."""
+"""A function that reads and repairs a disk, and returns the state machine for this disk."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -49,15 +49,16 @@ class Host:
         agenda: Virtual time.
         network: All links.
         random: The machine's own random stream, for power losses, flushes, timers, and the first
-            time of its clock.
+            time that the clock shows.
         boot: Creates a state machine from the disk.
         neighbour: Returns the machine with an id.
         incarnation: The number of process starts.
         process: The running process; None if there is none.
         powered: Whether the machine is on.
-        said: The log lines of its processes, each with the time that the machine's clock showed.
+        said: The log lines of the machine's processes, each with the time that the machine's clock
+            showed.
         slow_flush_ns: The longest duration of a flush. Each flush takes a random duration, at least
-            half of it.
+            half of this time.
         flushed_ns: The start and the duration of a process's last completed flush.
         trace: Called with every event before it is handled.
         watch: Called with the process after every event.
@@ -94,7 +95,7 @@ class Host:
         self.process.start()
 
     def say(self, text: str) -> None:
-        """Write a line to the node's log, with the time of its clock."""
+        """Write a line to the node's log, with the time of the node's clock."""
         now_ns = self.agenda.now
         self.said.append((now_ns + self.clock.ahead_ns(now_ns), text))
 

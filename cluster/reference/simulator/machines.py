@@ -43,13 +43,13 @@ from results.record.runtime import new_event
 
 SETTINGS = "server.properties"
 PROBES = 5
-"""Number of datagrams for each probe. Several are sent, because one may be lost."""
+"""The number of datagrams for each probe. Several datagrams are sent, because one may be lost."""
 PORT = 9092
 """The port number that means every listening port."""
 DISK_BYTES = 1 << 40
 """Size in bytes of a machine's disk if none is given."""
 PAGE, PAGE_BYTES = "logquake-probe", 4096
-"""Name and size of the probe file, which is removed at the same virtual time."""
+"""The name and size of the probe file, which is removed at the same virtual time."""
 _INCARNATIONS = 1_000_000
 """A process id is the node's number times this, plus the number of the node's start."""
 
@@ -65,13 +65,13 @@ class _Machine:
     flushes: Random
     settings: Settings = field(default_factory=Settings)
     codes: dict[int, int] = field(default_factory=dict)
-    """For each start, by its number: the exit code, or minus the signal."""
+    """The exit code of each start, or the negated number of the signal, by the start's number."""
     usual_flush_ns: int | None = None
     """For a slowed disk: the duration of a flush before the fault, in nanoseconds."""
 
 
 class SimulatedMachines:
-    """Implements `Hosts`, `HasFiles` and all abilities of hosts with simulated machines.
+    """Simulated machines as hosts: implements `Hosts`, `HasFiles` and all abilities of hosts.
 
     Args:
         simulation: The simulation.
@@ -164,7 +164,7 @@ class SimulatedMachines:
         return "T" if host.process.paused else "S"
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return 0 for a process that ended by itself, or minus the signal; None if it runs."""
+        """Return 0 for a process that ended by itself, else the negated signal; None if it runs."""
         if self.state_of(process) is not None:
             return None
         return self._machines[node].codes.get(process.pid % _INCARNATIONS, 0)
@@ -217,7 +217,7 @@ class SimulatedMachines:
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams over each link; wait until one has arrived over each."""
+        """Send datagrams over each link; wait until each link has delivered one."""
         found, whole = dict.fromkeys(links, False), new_event()
 
         def arrived(link: Link) -> None:
@@ -314,7 +314,7 @@ class SimulatedMachines:
         return ended
 
     def block(self, block_id: str, wanted: Collection[Connection]) -> None:
-        """Stop all messages over connections; neither end notices."""
+        """Stop all messages over connections; the two ends do not notice."""
         there = self._connections()
         those = {each: there[each] for each in wanted if each in there}
         self._blocks.setdefault(block_id, {}).update(those)
@@ -417,7 +417,7 @@ class SimulatedMachines:
         return stopwatch_s() - began_s
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Power a machine off; its disk keeps flushed bytes and a random share of the others.
+        """Power a machine off; its disk keeps flushed bytes, and some random unflushed bytes.
 
         When the machine's broker starts again, the machine is on again.
         """
@@ -448,7 +448,7 @@ class SimulatedMachines:
         self.host(node).set_clock(0)
 
     def clock_offset_s(self, node: str) -> float:
-        """Return the seconds by which a machine's clock is ahead of true time now."""
+        """Return by how many seconds a machine's clock is ahead of the true time now."""
         return self.host(node).clock.ahead_ns(self._simulation.now_ns) / NS_PER_S
 
     def _boot(self, node: str, disk: SimulatedDisk) -> Booted:
@@ -476,7 +476,7 @@ def _socket(number: int, held: Sequence[object]) -> Socket:
 
 
 def _badness(quality: Quality) -> Badness:
-    """Return a link quality's counterpart in the simulator, without negative delays."""
+    """Convert a link's quality to the simulator's form; the delays are never negative."""
     earliest_ms = max(0.0, quality.delay_ms - quality.jitter_ms)
     latest_ms = quality.delay_ms + quality.jitter_ms
     return Badness(

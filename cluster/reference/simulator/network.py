@@ -23,11 +23,11 @@ from cluster.reference.simulator.badness import (
 
 US = 1_000
 END = -1
-"""Used as a request's number: the sender has closed its end of the connection."""
+"""A message with this number means that the sender has closed its end of the connection."""
 KNOCK = -2
-"""Used as a request's number: the message is not a request, so the server closes the connection."""
+"""A message with this number is not a request, so the server closes the connection."""
 HANDSHAKES = 3
-"""One-way trips of a connection's first message: it waits for SYN and SYN-ACK."""
+"""A connection's first message takes as long as this many messages: SYN and SYN-ACK come first."""
 
 CLIENT = -1
 """The name that links use for the machine of any client. Each client has its own
@@ -35,7 +35,7 @@ negative number."""
 NEVER = 1 << 63
 """A time after all virtual time."""
 MANY = 1000
-"""Number of remembered connections after which finished ones are forgotten."""
+"""Above this number of remembered connections, finished connections are forgotten."""
 
 Link = tuple[int, int]
 """One direction between two machines: (from, to)."""
@@ -63,8 +63,8 @@ class Party(Protocol):
     """The part of a process that its connections use.
 
     Attributes:
-        id: Its machine's id; negative for a client.
-        alive: Whether it runs or is paused.
+        id: The id of the process's machine; negative for a client.
+        alive: Whether the process exists: it runs or is paused.
     """
 
     id: int
@@ -81,8 +81,8 @@ class Destination(Protocol):
     """A machine to which connections can be opened.
 
     Attributes:
-        id: Its id.
-        powered: Whether it is on. If it is off, its kernel does not answer.
+        id: The machine's id.
+        powered: Whether the machine is on. If the machine is off, its kernel does not answer.
     """
 
     id: int
@@ -98,17 +98,19 @@ class Connection:
     """A connection. `there` means from client to server, `back` the other direction.
 
     Attributes:
-        number: Its number, unique in a simulation.
+        number: The connection's number, unique in a simulation.
         ahead, behind: The links of requests and of responses.
-        client: The process that opened it.
-        to: The machine to which it was opened.
-        server: The process that accepted it; None while the first message is in transit.
+        client: The process that opened the connection.
+        to: The machine to which the connection was opened.
+        server: The process that accepted the connection; None while the first message is in
+            transit.
         pending: The deadlines of unanswered requests, in order.
         looks_ns: The time of the client's next check for overdue requests.
-        client_open, server_open: Whether the process at each end still has it open.
-        broken: Whether it is broken, so that only the message `END` can still arrive.
+        client_open, server_open: Whether the process at each end still has the connection open.
+        broken: Whether the connection is broken, so that only the message `END` can still arrive.
         blocked: For each block, the number of messages that have waited since the block began.
-            While a block exists, all messages over the connection wait, and neither end notices.
+            While a block exists, all messages over the connection wait, and the two ends do not
+            notice.
     """
 
     number: int
@@ -174,7 +176,7 @@ class Network:
         """The connections that may be established, and some finished ones, by number."""
         self._tidies_at = MANY
         self.messages = 0
-        """Number of delivered messages."""
+        """The number of delivered messages."""
         self.dropped: dict[Link, int] = {}
         """For each link, the number of messages and datagrams that a cut has held or dropped."""
 
@@ -227,7 +229,7 @@ class Network:
         return [each for each in self._made.values() if each.at_client or each.at_server]
 
     def block(self, connection: Connection, block_id: str) -> None:
-        """Stop all messages over a connection; neither end notices. Several blocks add up."""
+        """Stop all messages over a connection, unnoticed by both ends. Several blocks add up."""
         connection.blocked.setdefault(block_id, 0)
 
     def unblock(self, connection: Connection, block_id: str) -> None:
@@ -262,7 +264,7 @@ class Network:
         """Send a datagram; `arrived` is called when it arrives.
 
         Datagrams of a link arrive in order. Over a bad link a datagram may be lost, arrive twice,
-        or arrive after a later one.
+        or arrive after a later datagram.
         """
         now, draw = self._agenda.now, self._draw
         due_ns = max(now + self._least_ns + int(draw() * self._spread_ns), self._last.get(link, 0))
@@ -435,6 +437,6 @@ class Network:
 
 
 def _count(over: Connection) -> None:
-    """Count a message that waits, for each block."""
+    """Count a waiting message, once for each block of the connection."""
     for block_id in over.blocked:
         over.blocked[block_id] += 1

@@ -1,4 +1,4 @@
-"""One process of a machine, from its start to its end; it executes the effects.
+"""One process of a machine, from start to end; the process executes the machine's effects.
 
 While the process is paused or waits for its disk, it handles no event. Events are kept in order and
 handled afterwards. A broker with one thread behaves the same way: a flush delays all later events.
@@ -57,12 +57,12 @@ class Storage(Protocol):
         """Execute a disk effect.
 
         Raises:
-            OSError: The disk refused it.
+            OSError: The disk refused the effect.
         """
 
 
 class Ground(Protocol):
-    """The part of a machine (`host.Host`) that its process uses."""
+    """The attributes and methods of a machine (`host.Host`) that the machine's process uses."""
 
     id: int
     agenda: Agenda
@@ -91,7 +91,7 @@ class Process:
     """A state machine that runs on a host.
 
     Args:
-        host: The host, whose disk, clock and links it uses.
+        host: The host. The state machine uses the host's disk, clock and links.
         machine: The state machine.
         random: Chooses the times of timers.
     """
@@ -131,7 +131,7 @@ class Process:
     def die(self, *, silently: bool) -> None:
         """End the process at once.
 
-        The kernel closes its connections, unless the machine is off (`silently`).
+        The kernel closes the process's connections, unless the machine is off (`silently`).
         """
         self.alive = False
         for connection in self.outgoing.values():
@@ -149,11 +149,11 @@ class Process:
             self._later_or_now(self._take, StopAsked())
 
     def pause(self) -> None:
-        """Pause, as after SIGSTOP; events are kept."""
+        """Pause as SIGSTOP does, and keep the events."""
         self.paused = True
 
     def resume(self) -> None:
-        """Resume, with the kept events first."""
+        """Resume, and handle the kept events first."""
         self.paused = False
         self._catch_up()
 
@@ -215,7 +215,7 @@ class Process:
             self._later_or_now(self._take, Answered(request=number, message=None))
 
     def _look(self, over: Connection) -> None:
-        """Break a connection whose server did not answer in time, as Kafka's clients do.
+        """As Kafka's clients do, break a connection if the server does not answer in time.
 
         A connection has one scheduled check at a time, for its earliest deadline.
         """

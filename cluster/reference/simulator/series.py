@@ -84,7 +84,7 @@ def measure(
 
     Args:
         network: The simulated network.
-        agenda: Its virtual time.
+        agenda: The network's virtual time.
         links: The directed links.
         spacing: The spacing of each series.
     """

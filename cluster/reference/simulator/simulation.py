@@ -22,10 +22,10 @@ class Simulation:
     Attributes:
         agenda: Virtual time.
         network: Cuts, bad links and connections.
-        hosts: The machines by id, in the order of their addition.
+        hosts: The machines by id, in the order in which they were added.
         streams: Random streams for other users.
-        watch: Called with a node's process after every event; affects only nodes that are added
-            later.
+        watch: A function that gets a node's process after every event. It observes only nodes that
+            are added later.
         between: Wraps the boot function of nodes that are added later, to observe all events and
             effects.
     """

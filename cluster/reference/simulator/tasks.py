@@ -57,7 +57,7 @@ class Waiters:
         return here.woken
 
     def wake(self, most: int | None = None) -> None:
-        """Let the first `most` waiting tasks continue after the present event. None: all tasks."""
+        """Let the first `most` waiting tasks, or all if None, continue after the present event."""
         count = 0
         while self._waiting and (most is None or count < most):
             count += self._waiting.popleft().wake(self._agenda)
@@ -259,7 +259,7 @@ class Tasks:
     """The runtime of a simulation.
 
     Args:
-        agenda: Its virtual time. The greenlet that creates this object drives it.
+        agenda: The simulation's virtual time. The greenlet that creates this object drives it.
 
     Attributes:
         agenda: The virtual time.
@@ -313,9 +313,9 @@ class Tasks:
     def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
         """Run work in a task while virtual time passes; return its result.
 
-        If an event fails meanwhile, its error is raised in the work where the work waits. The work
-        then has time for its cleanup. The run counts as failed, even if the work continues after
-        the error.
+        If an event fails meanwhile, the work gets the event's error at the place where it waits.
+        The work then has time for its cleanup. The run counts as failed, even if the work continues
+        after the error.
 
         Args:
             work: The function to run.

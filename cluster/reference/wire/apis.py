@@ -1,8 +1,8 @@
 """The client requests that are supported: their versions, and how each is read and answered.
 
-The lowest versions are the lowest of Kafka 4 (KIP-896) or older. The highest version of a request
-is the last one before a feature that this cluster lacks (transactions of KIP-890, share groups,
-leader hints).
+The lowest supported version of a request is the lowest version in Kafka 4 (KIP-896), or an older
+one. The highest version of a request is the last one before a feature that this cluster lacks
+(transactions of KIP-890, share groups, leader hints).
 """
 
 from collections.abc import Callable

@@ -29,7 +29,10 @@ from cluster.reference.wire.shapes import check_shape
 from cluster.reference.wire.translation import Theirs
 
 MOST_BYTES = 16 << 20
-"""Largest request without records. (Kafka accepts 100 MiB, and stores all group members' data.)"""
+"""The largest request without records.
+
+Kafka accepts 100 MiB, and stores the data of all group members.
+"""
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -47,10 +50,10 @@ class Question(Struct, frozen=True, kw_only=True):
     """A client's request, with the data that are needed to answer it.
 
     Attributes:
-        asked: Its header.
+        asked: The request's header.
         message: Our message; None for a request that is answered at once.
         answer: The complete response to a request that is answered at once.
-        silent: Whether it gets no response (a Produce with acks 0).
+        silent: Whether the request gets no response (a Produce with acks 0).
     """
 
     asked: Asked

@@ -23,7 +23,7 @@ PRODUCE, FETCH = 0, 1
 _FLEXIBLE = {PRODUCE: 9, FETCH: 12}
 """From these versions on, lengths are varints, and every structure may have tags (KIP-482)."""
 _MOST_VARINT, _LONGEST_VARINT = 0x7F, 5
-"""The largest value of a one-byte varint, and the most bytes of a length."""
+"""The largest number in a one-byte varint, and the largest number of bytes of an encoded length."""
 _NAMELESS = 13
 """From this version on, a fetch names topics by their ids alone (KIP-516)."""
 
@@ -38,7 +38,7 @@ _NOT_THROTTLED = _I32.pack(0)
 
 
 def answer(api_key: int, version: int, correlation: int, message: object) -> bytes | None:
-    """Return the frame of a response; None if it is not simple."""
+    """Return the frame of a response; None if the response is not simple."""
     parts: list[bytes] | None = None
     if isinstance(message, ProduceResponse):
         parts = _produced(message, version)
@@ -166,7 +166,10 @@ def _produce_request(frame: bytes) -> tuple[str, ProduceRequest]:
 
 
 class _Reading:
-    """A reading position in a frame. Reading raises ValueError if the next bytes are not simple."""
+    """A reading position in a frame.
+
+    Each method raises ValueError if the next bytes do not belong to a simple message.
+    """
 
     __slots__ = ("at", "elements", "flexible", "frame")
 

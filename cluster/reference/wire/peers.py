@@ -19,13 +19,13 @@ from msgspec.msgpack import Decoder, Encoder
 from cluster.reference.messages import clients, control, data, quorum
 
 HELLO = b"\xffLOGQUAKE\x02"
-"""First bytes of a node's connection; the last byte is the version of this encoding."""
+"""The first bytes of a node's connection; the last byte is the version of this encoding."""
 KEY_SIZE = 32
 KEY_FILE = "cluster.key"
-"""The file in a log dir with the cluster's secret, which only its nodes know."""
+"""The file with the cluster's secret in a log dir; only the cluster's nodes know the secret."""
 HELLO_SIZE = len(HELLO) + 4 + KEY_SIZE
 NOTHING = 0
-"""Used in place of a message's type: there is no response."""
+"""This number stands in place of a message's type if there is no response."""
 _HEAD = struct.Struct(">QH")
 
 
@@ -85,7 +85,7 @@ def unpacked(payload: bytes) -> tuple[int, object | None]:
     """Return a frame's number and its message.
 
     Raises:
-        PeerError: It is not one of our messages.
+        PeerError: The payload is not one of our messages.
     """
     try:
         number, kind = _HEAD.unpack_from(payload)

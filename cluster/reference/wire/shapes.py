@@ -1,10 +1,10 @@
 """Check that a request's counts and lengths are possible, before it is decoded.
 
-A count of four bytes can claim two billion elements. A decoder would allocate memory for them
-before it notices that they are missing. So one small frame could crash a broker. Therefore this
-module first walks over the frame, according to the schema of its version. All counts and lengths
-must fit into the bytes that follow. The number of elements is limited, because each element becomes
-a much larger object.
+A count of four bytes can claim two billion elements. A decoder would allocate memory for these
+elements before it notices that they are missing. So one small frame could crash a broker. Therefore
+this module first walks over the frame, according to the schema of its version. All counts and
+lengths must fit into the bytes that follow. The number of elements is limited, because each element
+becomes a much larger object.
 """
 
 import struct
@@ -19,13 +19,16 @@ from kio.index import load_request_schema
 from cluster.reference.wire.translation import Theirs
 
 MOST_ELEMENTS = 100_000
-"""Most elements in all arrays of a request together.
+"""The largest number of elements in all arrays of a request together.
 
 Kafka has no such limit, but its objects are smaller. Its controller accepts 10,000 partitions in a
 request (KAFKA-17870).
 """
 MOST_LETTERS = 0x7FFF
-"""Most bytes of a string. Older versions cannot encode more; Kafka always applies this limit."""
+"""The largest number of bytes of a string.
+
+Older versions cannot encode more bytes. Kafka applies this limit in all versions.
+"""
 MOST_BYTES = (1 << 31) - 1
 _HEAD_BYTES = 8
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
@@ -51,12 +54,12 @@ class _Fixed:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A length, followed by as many bytes.
+    """A length, followed by that number of bytes.
 
     Attributes:
         by: The length's encoding; None: a varint of the length plus one, as in flexible versions
             (KIP-482).
-        nullable: Whether it may be negative, which means null.
+        nullable: Whether the length may be negative, which means null.
         most: The largest allowed length.
     """
 
@@ -67,7 +70,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """A count, followed by as many elements; otherwise like `_Counted`."""
+    """A count, followed by that number of elements; otherwise like `_Counted`."""
 
     by: struct.Struct | None
     nullable: bool
@@ -76,7 +79,7 @@ class _Array:
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """A byte that is negative if nothing follows."""
+    """A byte that is negative if no data follow it."""
 
     steps: "_Steps"
 

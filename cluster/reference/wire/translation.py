@@ -1,4 +1,6 @@
-"""Convert Kafka's messages of any version to ours and back: fields by name, defaults for the rest.
+"""Convert Kafka's messages of any version to ours and back.
+
+Fields are matched by name; all other fields get defaults.
 
 Kafka's messages are classes of `kio`, one for each version. Our fields for time spans have names
 that end in `_ms`; Kafka's fields lack this ending. A field that a version lacks is left out or gets
@@ -27,7 +29,10 @@ _DEFAULTS: Mapping[str, object] = {
     "bytes": b"",
     "records": None,
 }
-"""Defaults by kio's name of a type, for fields without a default in their class. Numbers get 0."""
+"""The default of each type, by kio's name of the type.
+
+A field gets this default if its class defines none. Numbers get 0.
+"""
 _Convert = Callable[[Any], Any] | None
 _Step = tuple[str, str, _Convert]
 
@@ -127,14 +132,14 @@ def _span(milliseconds: int) -> timedelta:
 
 @cache
 def _nested(form: type) -> Mapping[str, type]:
-    """Return the fields of a class that contain other messages, and the messages' classes."""
+    """Return those fields of a class that contain other messages, and the class of each message."""
     hints = get_type_hints(form)
     found = {name: _message(hints[name]) for name in _names(form)}
     return {name: message for name, message in found.items() if message is not None}
 
 
 def _names(form: Theirs) -> Sequence[str]:
-    """Return the names of a message's fields; ours are structs, kio's are dataclasses."""
+    """Return the names of a message's fields; our messages are structs, kio's are dataclasses."""
     if issubclass(form, Struct):
         return cast("Sequence[str]", form.__struct_fields__)
     return [each.name for each in fields(form)]
@@ -148,7 +153,7 @@ def _message(hint: object) -> type | None:
 
 
 def default_of(missing: "Field[Any]") -> object:
-    """Return the default for a field of Kafka's message that ours lacks."""
+    """Return the default for a field that Kafka's message has and our message lacks."""
     kind = missing.metadata.get("kafka_type")
     if kind is None or str(missing.type).startswith("tuple"):
         return ()

@@ -36,7 +36,7 @@ PROMISED = (
     "min.insync.replicas", "unclean.leader.election.enable", "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
 )  # fmt: skip
-"""Settings on which the meaning of an acknowledgement depends."""
+"""The settings on which the meaning of an acknowledgement depends."""
 WANTED = (*PROMISED, LAG, *SESSIONS, ABORT_INTERVAL)
 
 
@@ -45,11 +45,11 @@ class Told:
     """The answers of an attached cluster.
 
     Attributes:
-        cluster_id: Its id.
+        cluster_id: The cluster's id.
         endpoints: The addresses of each broker, by node.
         settings: The settings of each broker that reports them, by node.
         operations: Our permissions on the cluster, as bits (KIP-430); None: not reported.
-        ours: Existing topics whose names have the prefix of any Logquake run.
+        ours: The existing topics whose names have the prefix of any Logquake run.
     """
 
     cluster_id: str
@@ -126,7 +126,7 @@ class Attached:
         """Return the addresses of the brokers that are registered now, by node.
 
         Raises:
-            UserError: As for `metadata`.
+            UserError: For the same reasons as in `metadata`.
         """
         return _endpoints(self.path, self.metadata())
 

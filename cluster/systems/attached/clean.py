@@ -1,4 +1,4 @@
-"""Delete a run's topics and groups on an attached cluster, recognized by the run's prefix."""
+"""On an attached cluster, delete the topics and groups whose names have a run's prefix."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,11 @@ from results.record.attached_file import PREFIX
 from results.record.clock import WaitTimeoutError, wait_until
 
 CLEAN_LIMIT_S = 45.0
-"""Seconds to wait: the sessions of a group's members must end, and a topic needs a controller."""
+"""Seconds to wait for the deletions.
+
+A group can be deleted only after its members' sessions have ended. A topic can be deleted only
+while the cluster has a controller.
+"""
 _GONE = {ErrorCode.none, ErrorCode.group_id_not_found}
 
 
@@ -38,7 +42,7 @@ def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
 def _not_gone(attached: Attached, prefix: str) -> list[str]:
     """Return the topics and groups that may remain of a run.
 
-    A broker that does not list its groups may have some.
+    A broker that does not list its groups may still have groups of the run.
     """
     found = [what for what, _ in left_of(attached, prefix)]
     silent = (
@@ -108,7 +112,7 @@ def _topics(attached: Attached, prefix: str) -> list[str]:
 
 
 def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str] | None:
-    """Return the run's groups that a broker coordinates; None if it does not report them."""
+    """Return the run's groups that a broker coordinates; None if the broker cannot list groups."""
     try:
         said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
     except WireError:

@@ -30,8 +30,10 @@ from results.record.topics import CreatedTopic
 
 READY_LIMIT_S = 30.0
 KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Settings of the run's topics, which keep all records even if the brokers' defaults
-delete some."""
+"""The settings of the run's topics, which keep all records.
+
+The brokers' defaults may delete some records.
+"""
 
 
 class AttachedCluster:
@@ -124,11 +126,11 @@ class AttachedCluster:
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
-        """Return the number of starts of the broker since the run began."""
+        """Return how often the broker was started since the run began."""
         return self._processes.incarnation(node)
 
     def answers(self, node: str) -> bool:
-        """Return whether a broker should answer: the run has neither ended nor paused it."""
+        """Return whether a broker should answer; False if the run ended or paused the broker."""
         return self._processes.is_meant_to_answer(node)
 
     def ended(self) -> Sequence[Ended]:
@@ -152,7 +154,7 @@ class AttachedCluster:
         return self._admin.view()
 
     def is_back(self, node: str) -> bool:
-        """Return whether a broker itself and the cluster's view report it as registered."""
+        """Return whether a broker is registered, according to itself and to the cluster's view."""
         if not self._admin.lists_itself(node):
             return False
         view = self._admin.view()

@@ -20,7 +20,10 @@ _PLACES = re.compile(r"\{(node|id|own_host|own_port|pid|host|port|prefix)\}")
 
 
 class CommandError(ClusterError):
-    """A user's command failed or timed out. The message is one sentence with its output."""
+    """A user's command failed or timed out.
+
+    The message is one sentence that includes the command's output.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,7 @@ def failed(what: str, broker_id: int, said: Said) -> CommandError:
 
 
 def filled(words: Sequence[str], places: Mapping[str, object]) -> list[str]:
-    """Return a command with its placeholders replaced; unknown ones stay unchanged."""
+    """Return a command with its placeholders replaced; unknown placeholders stay unchanged."""
 
     def value(match: re.Match[str]) -> str:
         return str(places[match[1]]) if match[1] in places else match[0]

@@ -11,9 +11,9 @@ SESSION = SESSIONS[0]
 _OURS_S = {SESSION: 3.0, LAG: 4.0}
 """The values, in seconds, that the default budgets assume."""
 _SLOWEST = {SESSION: "18000", LAG: "30000", ABORT_INTERVAL: "60000"}
-"""Values in milliseconds for settings that are not reported: the longest waits."""
+"""The values, in milliseconds, of settings that a broker does not report: the longest waits."""
 _COUNTS = frozenset(PROMISED) - {"unclean.leader.election.enable"}
-"""Settings that are numbers of replicas. The smallest value among the brokers counts."""
+"""The settings that are numbers of replicas. The smallest value among the brokers counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Settings:
 
     @property
     def least_insync(self) -> int:
-        """The least number of replicas that have each acknowledged record; 1 if not reported."""
+        """The smallest number of replicas that store an acknowledged record; 1 if not reported."""
         return int(self.of_all.get("min.insync.replicas", "1"))
 
 
@@ -90,7 +90,7 @@ def budgets_for(asked: Budgets, told: Told) -> Budgets:
 
 
 def _of_one(told: Told, node: str) -> Iterator[tuple[str, str]]:
-    """Yield one broker's reported settings, with the longest of its session timeouts."""
+    """Yield the settings that one broker reports, and the longest of its session timeouts."""
     own = told.settings.get(node, {})
     yield from ((key, own[key]) for key in (*PROMISED, LAG, ABORT_INTERVAL) if key in own)
     sessions = [int(own[key]) for key in SESSIONS if own.get(key, "").isdecimal()]

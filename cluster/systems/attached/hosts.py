@@ -131,7 +131,7 @@ class AttachedHosts:
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return `S`, `T` or None as `status` reports.
+        """Return the process's state as `status` reports it: `S`, `T` or None.
 
         Without `status` a broker counts as running.
         """
@@ -148,7 +148,7 @@ class AttachedHosts:
         return None
 
     def disk(self, node: str) -> Disk:
-        """Return access to the files of a node's folder here, as they were fetched."""
+        """Return access to the local folder with the files that were fetched from a node."""
         return LocalDisk(self._paths.node(node).absolute())
 
     def provide(self, node: str, software: Sequence[Path]) -> None:

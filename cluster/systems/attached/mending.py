@@ -33,7 +33,7 @@ class Mended:
     Attributes:
         done: A sentence for each action.
         failed: A sentence for each failure.
-        whole: Prefixes of the dead runs that have no traces left.
+        whole: The prefixes of the dead runs that have no traces left.
     """
 
     done: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ _WORDS = {
 }  # fmt: skip
 _LETTERS = {**dict.fromkeys("RSDI", RUNNING), **dict.fromkeys("Tt", PAUSED), "Z": GONE, "X": GONE}
 NOBODY = 1
-"""Exit code of `ps` and `pgrep`, without output, if there is no such process."""
+"""The exit code of `ps` and `pgrep` if there is no such process; they then print nothing."""
 
 
 def state_said(broker_id: int, said: Said) -> tuple[str | None, int]:

@@ -23,7 +23,7 @@ from results.record.plan_parts import PlannedFault
 
 MOST_NODES = 9
 _TOPIC = re.compile(rf"(?:{PREFIX}[0-9a-f]{{8}}-)?\blog-(?=\d)")
-"""Matches a run's topic in a planned fault, with or without the prefix of an earlier run."""
+"""This matches a run's topic in a planned fault, with or without the prefix of an earlier run."""
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "kill": ("status", "kill", "start"),
     "stop": ("status", "stop", "kill", "start"),
@@ -138,7 +138,7 @@ class AttachedSystem:
         """Do nothing: the cluster already runs."""
 
     def declared(self) -> Declared:
-        """Return the possible observations, and the missing abilities, each with the reason."""
+        """Return the possible observations, and each missing ability with its reason."""
         told = self._asked()
         sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
         if self._lacks("status") is None:

@@ -1,9 +1,10 @@
 """Choose the values of a hunt's next run by multi-armed bandits, one bandit for each choice.
 
 The method is Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011). Each
-value has a beta distribution of its runs' gains. One random number comes from each distribution,
-and the value with the highest number is chosen. So a value with little gain is still chosen at
-times. The gain of a run counts less with each later run, because behaviour is new only once.
+value has a beta distribution, which is computed from the gains of the runs with this value. One
+random number comes from each distribution, and the value with the highest number is chosen. So a
+value with little gain is still chosen at times. The gain of a run counts less with each later run,
+because behaviour is new only once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ def best(
 
 
 def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]:
-    """Return a value's summed gains and summed missing gains; both start at 1."""
+    """Return the sums of a value's gains and of its missing gains (1 - gain); both start at 1."""
     gained, missed, weight = 1.0, 1.0, 1.0
     for pull in reversed(pulls):
         weight *= FADES
@@ -58,7 +59,9 @@ def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]
 
 
 def gains(scores: Sequence[float]) -> list[float]:
-    """Return each run's gain: the share of recent earlier runs whose score was lower (ties: half).
+    """Return each run's gain: the share of recent earlier runs with a lower score.
+
+    An earlier run with an equal score counts half.
 
     Args:
         scores: How much new behaviour each run reached in a minute, in the order of the runs.

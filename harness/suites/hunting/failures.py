@@ -1,10 +1,10 @@
 """The failures of a hunt: how often each recurs, and whether the control system shows it, too.
 
 A promise is a guarantee of Kafka that a checker tests. Two runs have the same failure if they have
-the same system and broke a common promise. Their faults may differ, because a hunt chooses new
-faults for each run. A further broken promise is another failure. The first run of a failure is
-rerun, with its own seed and with new seeds. The same plans are played on the control system. The
-failures of reruns are counted, but not rerun.
+the same system and both broke the same promise. The faults of the two runs may differ, because a
+hunt chooses new faults for each run. If a run also broke a new promise, the run has another
+failure, too. The first run of a failure is rerun, with its own seed and with new seeds. The same
+plans are played on the control system. The failures of reruns are counted, but not rerun.
 """
 
 from collections import Counter
@@ -68,7 +68,7 @@ class Failure:
         return [*dict.fromkeys(str(each.planned.plan.get("system")) for each in self.controls)]
 
     def controls_on(self, system: str) -> list[Item]:
-        """Return the reruns on one control system; the parts of a hunt may have different ones."""
+        """Return the reruns on one control system; a hunt may have several control systems."""
         return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
@@ -76,7 +76,7 @@ class Failure:
         return Rate(times=sum(self.is_had_by(each) for each in judged), of=len(judged))
 
     def is_had_by(self, item: Item) -> bool:
-        """Return whether a run has this failure, i.e. broke one of its promises."""
+        """Return whether a run has this failure, i.e. broke one of the failure's promises."""
         return not {*_broken(item)}.isdisjoint(self.broken)
 
     def others_of(self, items: Iterable[Item]) -> dict[str, int]:
@@ -135,7 +135,7 @@ def first_that_broke(states: Sequence[NightState], promise: str = "") -> Item | 
 
     Args:
         states: The hunt's parts.
-        promise: The anomaly's name; empty: any anomaly.
+        promise: The anomaly's name; an empty string means any anomaly.
     """
     failed = [item for failure in failures(states) for item in failure.runs]
     mine = [each for each in failed if not promise or promise in _broken(each)]
@@ -159,8 +159,8 @@ def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
     """Return the reruns that failures still need and that are not planned yet.
 
     If a rerun ends without a verdict, another rerun with a new seed replaces it. A failure gets at
-    most twice as many reruns as the hunt asks for. Failures of systems that the hunt no longer has
-    get no reruns.
+    most twice as many reruns as the hunt asks for. If the hunt no longer has a system, the failures
+    of that system get no reruns.
 
     Args:
         states: The hunt's parts; the last one is in progress.
@@ -216,7 +216,7 @@ def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
 
 
 def _counts(item: Item) -> bool:
-    """Return whether a rerun has a verdict that counts, or may still get one."""
+    """Return whether a rerun has a verdict that counts, or may still get such a verdict."""
     return item.phase not in OVER or is_conclusive(item)
 
 

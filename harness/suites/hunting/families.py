@@ -1,4 +1,4 @@
-"""Find the families of faults that a hunt can play here. The bandits choose among them."""
+"""Find the families of faults that a hunt can play here; the bandits choose among them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ def families_of(suite: Suite) -> Families:
         suite: A suite with `[hunt]`.
 
     Raises:
-        SuiteError: A system cannot be played here, or no family can be played on it.
+        SuiteError: A system cannot be played here, or a system supports no family.
     """
     assert suite.hunt is not None
     asked = NEMESIS_KINDS if ALL in suite.hunt.families else suite.hunt.families

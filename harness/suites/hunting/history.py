@@ -1,4 +1,4 @@
-"""Find the new behaviour of each run in a hunt's journals, and measure it."""
+"""Find and measure the new behaviour of each run in a hunt's journals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class Drawn:
 
     Attributes:
         item: The run in the journal.
-        new_transitions, new_successions: The transitions and successions that this run was the
-            first to reach in the hunt.
+        new_transitions, new_successions: The transitions and successions that no earlier run of the
+            hunt reached.
     """
 
     item: Item
@@ -59,7 +59,7 @@ class Drawn:
 
 
 def main_s_of(item: Item) -> float:
-    """Return the length of a run's main phase in seconds; 0 if it had none.
+    """Return the length of a run's main phase in seconds; 0 if there was no main phase.
 
     In virtual time, and until the run is over, the plan's length is returned.
     """
@@ -73,7 +73,7 @@ def main_s_of(item: Item) -> float:
 
 
 def choices_told(planned: Planned) -> Mapping[str, tuple[str, ...]]:
-    """Return a planned run's values for each choice, as far as this version can read its plan."""
+    """Return a planned run's values for each choice, as far as this version can read the plan."""
     try:
         return choices_of(plan_of(planned))
     except PlanError:
@@ -107,7 +107,7 @@ def _families(kinds: Iterable[str], hosts: str) -> tuple[str, ...]:
 def history(states: Sequence[NightState]) -> list[Drawn]:
     """Return the judged runs whose plans a hunt chose, in the order of their verdicts.
 
-    Runs are left out if only another version of Logquake can read their plans.
+    A run is left out if this version of Logquake cannot read the run's plan.
 
     Args:
         states: The hunt's parts, the oldest first.

@@ -1,11 +1,11 @@
-"""Choose the runs of a hunt at random, as a pure function of its journals.
+"""Choose the runs of a hunt at random, as a pure function of the hunt's journals.
 
 Each run gets a random system, workload, client and some families of faults. In a guided hunt,
 bandits prefer values that recently led to new behaviour (`arms.py`). Every second run takes the
-faults of a run that reached something new, and changes them (`mutation.py`). In a blind hunt, all
-values are equally likely, and all faults are new. In both, the swarm chooses the settings. The
-fault level rises after each valid run of a system, and falls after any other run
-(`nemesis/levels.py`).
+faults of a run that reached something new, and changes these faults (`mutation.py`). In a blind
+hunt, all values are equally likely, and all faults are new. In both kinds of hunts, the swarm
+chooses the settings. The fault level rises after each valid run of a system, and falls after any
+other run (`nemesis/levels.py`).
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
-"""Faults may be changed only in this many of the latest runs with new behaviour."""
+"""Only the latest runs with new behaviour are changed: at most this many runs."""
 MOST_REFUSED = 20
 """A hunt ends after this many runs in a row that cannot be played."""
 VIRTUAL_SPEED = 5
@@ -141,7 +141,7 @@ class Hunter:
         return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
-        """Return a plan, and the id of the run whose faults it changes (empty for new faults)."""
+        """Return a plan, and the id of the run whose faults are changed (empty for new faults)."""
         parents = self._parents(runs)[-PARENTS:] if self._hunt.guided else []
         if parents and rng.random() < MUTATES:
             ((parent, _),) = rng.choices(parents, weights=[likely for _, likely in parents])
@@ -152,7 +152,7 @@ class Hunter:
         """Return the runs whose faults may be changed, each with its weight.
 
         Each time a run's faults are changed, the run's weight falls. Otherwise the first run would
-        be the parent of most others, because early runs reach much that is new.
+        be the parent of most others, because early runs reach much new behaviour.
         """
         children = Counter(run.item.planned.parent for run in runs)
         return [
@@ -162,7 +162,7 @@ class Hunter:
         ]
 
     def _is_parent(self, run: Drawn) -> bool:
-        """Return whether a run reached something new, and this hunt may play the run's faults."""
+        """Return whether a run reached new behaviour and this hunt may play the run's faults."""
         hunt, plan = self._hunt, run.plan
         client = plan.client_kind or PLAIN_CLIENT
         if plan.system not in hunt.systems or plan.workload not in hunt.workloads:

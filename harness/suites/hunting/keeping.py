@@ -39,10 +39,10 @@ def write_results_of_hunt(
         states: The hunt's parts, the oldest first.
         folder: The folder to write to.
         store: The store with the runs; None if the runs are not on this machine.
-        files: Folders with files of these parts' failures, to be copied.
+        files: Folders to copy from, with the files of these parts' failures.
 
     Raises:
-        StoreError: The disk refuses.
+        StoreError: A file cannot be written.
     """
     bundles = {}
     for failure in failures(states):
@@ -88,7 +88,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
     reads them.
 
     Returns:
-        Why there can be no bundle now; empty if nothing prevented it.
+        The reason why a bundle is impossible now; an empty string without such a reason.
     """
     size = 0
     for with_logs in (True, False):
@@ -116,7 +116,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Yield a draft file that replaces the real file on exit, unless the caller removes it."""
+    """Yield a draft file; on exit it replaces the real file, unless the caller removed it."""
     draft = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,9 +4,10 @@ The changes are those that a person would try. A fault comes earlier or later, l
 shorter, or has another target or kind. One fault is added or removed. Or one fault is repeated,
 just after its heal.
 
-Faults that destroy records are left out. In a random schedule, they wait until the cluster is whole
-(`nemesis/turns.py`). In a written schedule, they come at their written times. Beside another fault,
-they could destroy acknowledged records although no broker made a mistake.
+Faults that destroy records are left out. In a random schedule, such faults wait until the cluster
+is whole (`nemesis/turns.py`). In a written schedule, such faults come at their written times.
+Beside another fault, such faults could destroy acknowledged records although no broker made a
+mistake.
 """
 
 import math
@@ -86,7 +87,7 @@ class Mutation:
         return self._with(faults, aimed)
 
     def exchange(self, faults: Faults) -> Faults:
-        """Replace a fault by one of a random kind."""
+        """Replace a fault by a fault of a random kind."""
         return self._with(faults, lambda fault: self._new(fault.at_s, fault.hold_s))
 
     def add(self, faults: Faults) -> Faults:
@@ -124,7 +125,7 @@ class Mutation:
         return self._at(fault, at_s)
 
     def _at(self, fault: PlannedFault, at_s: float) -> PlannedFault:
-        """Return a fault at a time, or at the nearest time that the main phase allows."""
+        """Return a fault at the given time, or at the nearest time that the main phase allows."""
         latest_s = max(0.0, self._until_s - fault.hold_s)
         return fault.model_copy(update={"at_s": min(max(at_s, 0.0), latest_s)})
 

@@ -21,8 +21,8 @@ def part_of(journal: Path) -> NightState:
 
     Raises:
         SuiteError: The journal is not a hunt's. Or one of its plans names a system with files of
-            its own. Or others can write the journal, and a plan reaches beyond its run. Such plans
-            are rejected, because reruns would play them.
+            its own. Or other users can write the journal, and a plan reaches beyond its run. Such
+            plans are rejected, because reruns would play them.
     """
     state = state_of(journal)
     if not state.night or not all(item.planned.plan for item in state.items.values()):
@@ -56,7 +56,7 @@ def distinct(parts: Iterable[NightState]) -> list[NightState]:
 
 
 def identity(part: NightState) -> Identity:
-    """Return a part's identity. The start time is in it: two machines may use one night id."""
+    """Return a part's identity, with the start time: two machines may use the same night id."""
     return part.suite, part.night, part.begun_at
 
 
@@ -65,11 +65,11 @@ def _last_at(part: NightState) -> float:
 
 
 def keep(journals: Sequence[Path], folder: NightFolder) -> None:
-    """Copy parts from other stores into a part's folder, with the files of their failures.
+    """Copy parts from other stores, and the files of the failures, into a part's folder.
 
     Raises:
         SuiteError: A journal is not a hunt's.
-        StoreError: The disk refuses.
+        StoreError: A file cannot be written.
     """
     try:
         _keep(journals, folder)
@@ -92,7 +92,7 @@ def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
 
 
 def differences(begun: Suite, asked: Suite) -> list[str]:
-    """Return each difference between a part's suite and the suite now, in a sentence."""
+    """Return each difference between a part's suite and the current suite, in a sentence."""
     then, now = _values(begun), _values(asked)
     return [
         f"{key} was {_text(then.get(key))}, but is now {_text(now.get(key))}"

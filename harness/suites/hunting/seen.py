@@ -28,7 +28,8 @@ def reached_by(paths: RunPaths, item: int, *, before: Iterable[Reached]) -> Reac
     Args:
         paths: The run's folder.
         item: The run's number in the night.
-        before: Lines of this night. Their content is not repeated, so that the journal stays small.
+        before: Lines of this night. The content of these lines is not repeated, so that the journal
+            stays small.
     """
     tables, now, known = RunTables(paths), reached(paths), list(before)
     transitions = now.transitions.difference(*(each.transitions for each in known))

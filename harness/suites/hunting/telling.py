@@ -58,7 +58,7 @@ def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
 
 
 def _way(part: NightState) -> str:
-    """Return whether a part was guided or blind. Old parts with changed runs were guided."""
+    """Return `guided` or `blind`; an old part with changed faults counts as guided."""
     changed = any(each.planned.parent for each in part.planned)
     guided = changed if part.guided is None else part.guided
     return "guided" if guided else "blind"
@@ -106,7 +106,7 @@ def _find(
 
 
 def _control(failure: Failure, system: str) -> str:
-    """Return a sentence on a control system's runs: how many had the failure, and differences."""
+    """Return a sentence on a control system's runs: how many failed, and what was different."""
     items = failure.controls_on(system)
     otherwise = dict.fromkeys(note for each in items for note in each.planned.otherwise)
     words = f"{system}: {failure.on_control(system).words}{_others(failure, items)}"
@@ -133,7 +133,7 @@ def _unknown(drawn: Sequence[Item]) -> list[tuple[str, int]]:
 
 
 def growth_of(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
-    """Return for each run: minutes of main phases, and transitions and pairs reached so far."""
+    """Return the sums up to each run: minutes of main phases, transitions, and pairs."""
     found, transitions, successions = [], 0, 0
     for run in runs:
         transitions += len(run.new_transitions)

@@ -1,4 +1,4 @@
-"""The JVM of a worker: start it, exchange frames with it, and end it with its worker.
+"""Start the JVM of a worker, exchange frames with the JVM, and end it with the worker.
 
 The JVM's standard input is a pipe of this process. When this process ends in any way, the pipe
 closes, and the JVM ends by itself.
@@ -34,7 +34,7 @@ _END_S = 5.0
 
 
 class BridgeError(UnreachableError):
-    """The JVM has ended or does not answer. The worker cannot continue."""
+    """The JVM has ended or does not respond. The worker cannot continue."""
 
 
 class AskedError(Exception):
@@ -69,7 +69,8 @@ class Seat:
             kind: The request.
             body: The frame's body.
             limit_s: The timeout.
-            on_event: A function that handles frames before the reply. It may send requests, too.
+            on_event: A function that handles frames before the reply. The function may send
+                requests, too.
 
         Raises:
             AskedError: The client refused.
@@ -145,12 +146,12 @@ class Bridge:
         threading.Thread(target=self._listen, name="bridge", daemon=True).start()
 
     def open(self, role: Role, plans: Settings, own: Settings) -> Seat:
-        """Create a client. If Kafka refuses it, the worker's log has the client's message.
+        """Create a client. If Kafka refuses the client, the worker's log has the client's message.
 
         Args:
             role: The kind of client.
             plans: Settings that the plan determines.
-            own: The user's settings. The client uses those that it knows.
+            own: The user's settings. The client uses the settings that it knows.
         """
         seat = self._seated()
         seat.tell(Ask.OPEN, bytes([role]) + settings(plans) + settings(own))

@@ -73,7 +73,7 @@ class JavaConsumer:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return the fetched records; an error of one partition fails the whole poll."""
+        """Return the fetched records; if one partition has an error, the whole poll has failed."""
         return polled(
             self._seat,
             limit,

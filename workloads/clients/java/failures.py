@@ -1,7 +1,7 @@
 """The definite failures of Kafka's own client: errors which prove that a record is in no log.
 
 As in `workloads/clients/failures.py` for librdkafka, every error that is not in a table is `info`.
-An error is recognized by its exception's class, the text before the colon.
+An error is recognized by the exception's class, which is the text before the colon.
 """
 
 from collections.abc import Mapping

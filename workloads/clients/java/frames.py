@@ -1,10 +1,10 @@
-"""The frames between a worker and its JVM. Pure.
+"""The frames between a worker and its JVM. This module only encodes and decodes them.
 
     length of the rest (4 bytes) | seat (4) | kind (1) | body
 
 A seat is one Kafka client with its own thread. Numbers are big-endian. A text is encoded as its
-length (-1: no text) and its UTF-8 bytes. Values of many records are columns, which numpy reads
-without Python code for each record.
+length (-1: no text) and its UTF-8 bytes. The fields of many records are sent as columns, which
+numpy reads without Python code for each record.
 """
 
 import struct
@@ -103,7 +103,7 @@ class Fault:
     """Why a record was not sent.
 
     Attributes:
-        index: Its index among the op's records.
+        index: The record's index in the op.
         how: `REPORTED`, `LOCAL` or `THROWN`.
         error: The error's text, such as `TimeoutException: Expiring 1 record(s) ...`.
     """
@@ -133,11 +133,11 @@ class Polled:
     """The records of a poll, as columns.
 
     Attributes:
-        spans: Runs of records of the same partition, each with its number of records.
+        spans: For consecutive records of one partition: the partition and the number of records.
         offsets, leader_epochs: An epoch is -1 if the broker sent none.
         stamps_ms: The producer's timestamps. -1 for other kinds of timestamps.
         payloads, keys: None for a record without a payload or key.
-        marks: Markers of headers, as in `results.record.headers.mark`.
+        marks: Marks of headers, as in `results.record.headers.mark`.
     """
 
     spans: Sequence[tuple[Key, int]]
@@ -294,12 +294,13 @@ def told_texts(body: bytes) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """The values with which a transaction commits a consumer's positions (KIP-447).
+    """A consumer's identity, with which a transaction commits the consumer's offsets (KIP-447).
 
     Attributes:
         group: The consumer's group.
-        generation: The group's generation, or the member's epoch. -1 if it is not a member.
-        member: The member's id. Empty if it is not a member.
+        generation: The group's generation, or the member's epoch. -1 if the consumer is not a
+            member.
+        member: The member's id. Empty if the consumer is not a member.
     """
 
     group: str
@@ -326,7 +327,7 @@ def told_keys(body: bytes) -> list[Key]:
 
 
 def told_answers(read: Reading) -> list[Answer]:
-    """Decode a coordinator's answers."""
+    """Decode a coordinator's responses."""
     answers = []
     for _ in range(read.integer()):
         key, offset, metadata = read.key(), read.number(), read.text()

@@ -27,7 +27,7 @@ from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""Seconds to wait for the answer to a commit; the same as librdkafka's request timeout."""
+"""Seconds to wait for the response to a commit; the same as librdkafka's request timeout."""
 
 
 class JavaMember:
@@ -88,7 +88,7 @@ class JavaMember:
         )
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Start to read assigned partitions. If a start is None, the client looks it up."""
+        """Start to read assigned partitions. A start of None means the committed offset."""
         offsets = {key: STORED if at is None else at for key, at in starts.items()}
         self._ask(Ask.SEEK, places(offsets))
 
@@ -104,7 +104,7 @@ class JavaMember:
         """Return the offsets that the group has committed.
 
         Raises:
-            GroupError: No answer came in time.
+            GroupError: No response came in time.
         """
         if not keys:
             return []
@@ -114,7 +114,7 @@ class JavaMember:
     def commit(
         self, positions: Mapping[Key, int], *, metadata: str, wait: bool
     ) -> Sequence[Answer]:
-        """Commit positions; return the answers if `wait` is set.
+        """Commit positions; return the responses if `wait` is set.
 
         Raises:
             GroupError: The whole commit failed.
@@ -125,7 +125,7 @@ class JavaMember:
     def membership(self) -> object:
         """Return this consumer's group identity, for commits in a transaction (KIP-447).
 
-        The identity is that of the last assignment. If the group has removed the consumer
+        The identity comes from the last assignment. If the group has removed the consumer
         meanwhile, brokers fence a commit with this old identity.
         """
         return self._membership

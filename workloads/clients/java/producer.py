@@ -26,7 +26,7 @@ from workloads.clients.producer import UnreachableError
 from workloads.protocol import Send, SendResult
 
 _GRACE_S = 10.0
-"""Additional seconds for a request beyond its own timeout."""
+"""How many seconds a request may take beyond its own timeout."""
 _Done = Callable[[SendResult], None]
 
 

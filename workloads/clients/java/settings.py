@@ -67,7 +67,7 @@ class Settings:
 
     Attributes:
         plans: Settings that the plan decides.
-        own: The user's settings. A client uses those that its kind knows.
+        own: The user's settings. A client uses the settings that its kind knows.
     """
 
     plans: Mapping[str, str]
@@ -197,10 +197,10 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
 
 
 def refuse_java_settings(plan: Plan) -> None:
-    """Reject settings in the plan that the Java clients lack, as far as known without a JVM.
+    """Reject plan settings that the Java clients lack, as far as this is known without a JVM.
 
     Raises:
-        PlanError: There is such a setting. The message is one sentence with its key.
+        PlanError: There is such a setting. The message is one sentence with the setting's key.
     """
     if plan.clients is not None:
         raise PlanError(

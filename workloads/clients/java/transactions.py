@@ -1,8 +1,8 @@
 """The transactional producer of one thread, in Java.
 
-The rules are those of `workloads/clients/transactions.py` for librdkafka. All sends are answered
-before the commit is sent. An earlier failure leads to an abort. A producer in an unknown state is
-dropped, and the next one fences it.
+The rules are the same as for librdkafka (`workloads/clients/transactions.py`). All sends are
+answered before the commit is sent. An earlier failure leads to an abort. A producer in an unknown
+state is dropped, and the next producer fences it.
 
 If Kafka's own client is closed normally, it first ends its transaction. Here the client is closed
 without waiting, so the transaction stays open for the next producer with the same id.
@@ -34,17 +34,17 @@ from workloads.clients.java.settings import transactional_settings
 from workloads.protocol import Delivery, End, Key, Reader, Send, Txn, TxnResult
 
 _GRACE_S = 2.0
-"""Additional seconds for a call beyond its own timeout."""
+"""How many seconds a call may take beyond its own timeout."""
 _TRIES, _TIMED_OUT = 3, "TimeoutException:"
-"""The number of attempts of a coordinator call if the client continues after timeouts, and the
-prefix of the errors after which the client retries."""
+"""For clients that continue after timeouts: the number of attempts of a coordinator call, and the
+prefix of the errors after which they retry."""
 _NUMBER_BITS = 20
-"""The number of bits for the micro-operation's number in a frame's number.
+"""A frame's number has this many low bits for the micro-operation's number.
 
-They are below the bits of the transaction's number.
+The bits above are the transaction's number.
 """
 _BROKEN = (AskedError, TimeoutError)
-"""Errors that a call may raise. Without a JVM the worker ends."""
+"""Errors that a call may raise. If the JVM has ended, the worker ends."""
 
 
 class JavaTransactor:
@@ -132,7 +132,7 @@ class JavaTransactor:
 
         Raises:
             AskedError: The client refused, or its own timeout was over.
-            TimeoutError: The client did not answer.
+            TimeoutError: The client did not respond.
         """
         try:
             seat.ask(kind, body, limit_s=self._limit_s + _GRACE_S, on_event=self._take)
@@ -181,8 +181,8 @@ class JavaTransactor:
     def _abort(self, *, answered: bool) -> TransactionOutcome:
         """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
 
-        A producer with unanswered sends is also dropped, unless the plan lets it continue. Such
-        sends may still be written after the abort.
+        A producer with unanswered sends is also dropped, because such sends may still be written
+        after the abort. Only if the plan lets producers continue, such a producer is kept.
         """
         seat = self._seat
         if seat is None or not (answered or self._goes_on):
