@@ -73,7 +73,7 @@ STEPS = (
     Step(
         name="kafka-2.8.1", system="kafka:2.8.1", control="kafka:3.2.1",
         workload="keyed", nemesis="kill,partition",
-        ticket="KAFKA-13727",
+        ticket="KAFKA-14055",
     ),
     Step(
         name="kafka-3.2.1", system="kafka:3.2.1", control="kafka:3.4.1:zookeeper",

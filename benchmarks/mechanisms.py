@@ -272,16 +272,6 @@ def _logged_s(pattern: str, text: str) -> list[float]:
     return [datetime.fromisoformat(each[1].replace(",", ".")).timestamp() for each in lines]
 
 
-def _damages_its_index(example: Example, logs: Logs) -> bool:
-    """Return whether a cleaner failed at the partition's index of aborted transactions."""
-    place = re.escape(_place(example))
-    pattern = (
-        rf"Marking its partition \({place}\) as uncleanable(?:(?!\n\[\d)[\s\S])*?"
-        r"The last offset of appended transactions must increase sequentially"
-    )
-    return any(re.search(pattern, logs.of(node)) for node in logs.nodes)
-
-
 def _removes_a_marker(example: Example, _logs: Logs) -> bool:
     """Return whether a cleaner removed the marker of a transaction that was read as committed."""
     removed = (
@@ -380,12 +370,6 @@ MECHANISMS = {
         is_shown=_removes_the_new_replica, where="server.log, state-change.log",
         means="the broker that is out of sync refused this topic's new id, took the replica for a"
         " stray one, removed it, and made no other within the budget",
-    ),
-    "KAFKA-13727": Mechanism(
-        breaks=("lost-write", "torn-transaction"), is_shown=_damages_its_index,
-        affects=(("0.11.0.0", "2.8.2"), ("3.0.0", "3.0.2"), ("3.1.0", "3.1.1")),
-        means="the cleaner of this partition fails at an index of aborted transactions whose"
-        " offsets do not increase",
     ),
     "KAFKA-14055": Mechanism(
         breaks=("lost-write", "torn-transaction"), is_shown=_removes_a_marker, where=VERDICT,

@@ -167,17 +167,6 @@ MADE_AGAIN = """\
 [2026-11-28 20:51:20,661] INFO Created log for partition __logquake-remade-2-0 in \
 /data/__logquake-remade-2-0 with properties {cleanup.policy=delete} (kafka.log.LogManager)
 """
-CLEANED = Case(
-    anomaly="lost-write",
-    logs={"n1/server.log": """\
-[2026-11-28 10:30:41,275] WARN [kafka-log-cleaner-thread-0]: Unexpected exception thrown when \
-cleaning log Log(dir=/data/log-0-0, topic=log-0, partition=0, highWatermark=90). Marking its \
-partition (log-0-0) as uncleanable (kafka.log.LogCleaner)
-kafka.log.LogCleaningException: The last offset of appended transactions must increase \
-sequentially, but 67 is not greater than current last offset 67 of index \
-/data/log-0-0/00000000000000000000.txnindex.cleaned
-"""},
-)  # fmt: skip
 ELECTED = Case(
     anomaly="slow-election", example={"evidence": {"believed": ["broker 2"]}},
     logs={"n2/server.log": """\
@@ -266,7 +255,7 @@ lastStableOffset=135, logStartOffset=0, logEndOffset=139) (kafka.log.LogCleaner)
 )  # fmt: skip
 GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
-    "KAFKA-14616": STRAY, "KAFKA-13727": CLEANED, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
+    "KAFKA-14616": STRAY, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
     "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION, "KAFKA-7164": SKIPPED,
     "KAFKA-14055": MARKER, "KAFKA-13194": ABOVE,
 }  # fmt: skip
@@ -330,11 +319,6 @@ high watermark from (offset=337segment=[0:28801]) to (offset=333segment=[-1:-1])
     ("KAFKA-14616", STRAY.told(topic="log-0")),
     ("KAFKA-14616", STRAY.told(evidence={**OUT, "isr": [2, 3]})),
     ("KAFKA-14616", STRAY.told(evidence={**OUT, "budget_s": None})),
-    # An I/O error; another partition; a later line.
-    ("KAFKA-13727", CLEANED.without("The last offset of appended transactions must increase \
-sequentially", "Input/output error")),
-    ("KAFKA-13727", CLEANED.told(partition=1)),
-    ("KAFKA-13727", replace(CLEANED, anomaly="G1a")),
     # Another broker; another failure of the same code.
     ("KAFKA-15468", ELECTED.told(evidence={"believed": ["broker 1"]})),
     ("KAFKA-15468", ELECTED.without("java.lang.IllegalStateException", "java.lang.Error")),
