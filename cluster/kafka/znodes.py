@@ -107,10 +107,13 @@ class Znodes:
             _end(client)
 
     def _give_up(self, failed: KazooClient) -> None:
+        """End a client, unless another thread does."""
         with self._lock:
-            if self._client is failed:
+            mine = self._client is failed
+            if mine:
                 self._client = None
-        _end(failed)
+        if mine:
+            _end(failed)
 
     def _asked(self, ask: Callable[[KazooClient], list[_Pending[T]]]) -> list[T | None]:
         client = self._connected()
@@ -161,5 +164,5 @@ def _answer(pending: _Pending[T], deadline_s: float) -> T | None:
 def _end(client: KazooClient) -> None:
     with suppress(KazooException, KazooTimeoutError):
         client.stop()
-    with suppress(KazooException, KazooTimeoutError):
+    with suppress(Exception):  # Kazoo raises a bare Exception if the client's thread still runs.
         client.close()

@@ -1,10 +1,15 @@
-from collections.abc import Iterable
+import socket
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from cluster.hosts.process import free_ports
 from cluster.kafka.questions import new_topics
-from cluster.kafka.znodes import Znode, Znodes
+from cluster.kafka.znodes import Znode, Znodes, ZooKeeperError
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
 from cluster.protocol import ClusterError, Endpoint
@@ -112,3 +117,40 @@ def test_a_controller_that_was_killed_is_not_asked_until_there_is_another() -> N
     with pytest.raises(ClusterError, match=rf"{port} did not answer"):
         admin.create(request)
     assert answers == [True]
+
+
+@contextmanager
+def a_server_that_answers_nothing() -> Iterator[str]:
+    """A ZooKeeper that opens sessions, and then answers no request, as while it is paused."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    open_ones.append(connection)
+                    connection.recv(4096)
+                    # Protocol version, session timeout in ms, session id, password.
+                    connection.sendall(struct.pack(">iiiqi16x", 36, 0, 1000, 1, 16))
+
+        open_ones: list[socket.socket] = []
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for each in open_ones:
+            each.close()
+
+
+def test_threads_that_give_a_session_up_together_are_told_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cluster.kafka.znodes.ANSWER_TIMEOUT_S", 0.5)
+    with a_server_that_answers_nothing() as hosts, ThreadPoolExecutor() as pool:
+        znodes = Znodes(hosts)
+        assert znodes._connected().connected
+        asked = [pool.submit(znodes.children, "/brokers") for _ in range(4)]
+        told = [each.exception() for each in asked]
+        znodes.close()
+    assert [type(each) for each in told] == [ZooKeeperError] * 4
