@@ -222,7 +222,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
     return (
         "its producer never asked for a commit, and no read_committed read skipped the record:"
         f" {_coordinator(group, value, got)} ended the transaction as committed, or each broker"
-        f" that served the record treated the record as committed by mistake{ends}"
+        f" that served the record wrongly treated the record as committed{ends}"
     )
 
 

@@ -194,7 +194,7 @@ def _led(facts: RunFacts, node: str, at_ns: int) -> str:
 
 
 def _last_fault(group: Group, node: str, seen_ns: int) -> str:
-    """Return a sentence about the last fault that hit a broker before its end."""
+    """Return a sentence about the last fault on a broker before the broker's end was noticed."""
     hits = [
         each
         for each in group.facts.disturbances

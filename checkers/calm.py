@@ -18,8 +18,7 @@ from results.record.milestones import Milestone
 from results.record.plan import Plan
 
 SILENT_NS = 5 * NS_PER_S
-"""A longer period without any row is a silence. Awake machines record answers more often than
-this."""
+"""A longer period without any row is a silence. Normally, rows come more often."""
 Span = tuple[int, int]
 
 

@@ -64,7 +64,7 @@ class _Open:
 
 
 def may_lack_marker(group: Group, offset: int) -> bool:
-    """Return whether a transaction's marker may have been removed before the leader got the marker.
+    """Return whether a marker may have been removed before the last leader got that marker.
 
     Args:
         group: The partition.

@@ -399,7 +399,7 @@ def _rank(place: Iterable[str | int | None]) -> _Rank:
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Yield a place's rows, one file after the other, or return None if the files' keys overlap."""
+    """Yield a place's rows file after file, or return None if the files' key ranges overlap."""
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),

@@ -65,8 +65,8 @@ class Regression:
         offset: The first record's offset; -1 for answers.
         count: The number of such rows or records.
         where: A phrase for reports: the place, and what came before it.
-        times_ns: Two times, only for answers: the larger epoch was observed, and the request for
-            the smaller epoch was sent.
+        times_ns: Only for answers: the time at which the larger epoch was observed, and the time of
+            the request whose answer has the smaller epoch.
     """
 
     source: str
@@ -80,7 +80,7 @@ class Regression:
 
 
 def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
-    """Count the compared answers to one process of an observer, and find the first decrease."""
+    """Count the compared answers of one observer's process, and find the first decrease."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")

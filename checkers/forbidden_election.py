@@ -1,9 +1,10 @@
 """forbidden-election: a leader was elected that may have lacked committed records.
 
 Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
-was outside of both the ISR and the ELR (KIP-966). After the election, this leader is alone in the
-ISR. The plan allows no unclean elections, no fault requested one, and the new leader is not the
-last leader. Second, the metadata log or ZooKeeper names a leader outside the ISR of the same row.
+was in neither the ISR nor the ELR (KIP-966) before the election. After the election, this leader is
+alone in the ISR. The plan allows no unclean elections, no fault requested one, and the new leader
+is not the last leader. Second, the metadata log or ZooKeeper names a leader outside the ISR of the
+same row.
 
 Why it proves something: only two kinds of replicas certainly have all committed records. These are
 the replicas in the ISR and the replicas in the ELR. The election of another replica breaks the

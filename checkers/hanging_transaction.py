@@ -64,7 +64,7 @@ _ALL_ENDED = (
     " abort could not be detected"
 )
 _COPIES = "transaction.state.log.replication.factor"
-"""The setting for the replication factor of the coordinators' log. Default: three, or fewer."""
+"""The setting for the replication factor of the coordinators' log. Default: min(3, nodes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -335,7 +335,7 @@ def _own_ns(group: Group, epoch: int) -> int:
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
-    """Return whether one of two leaders may have lost records in the time between their answers."""
+    """Return whether a leader may have lost records below an offset between the two answers."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
     until_ns = until_ns if until_ns >= 0 else NEVER_NS
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}

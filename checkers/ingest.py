@@ -45,8 +45,7 @@ from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""The tables that parts write for `left_out`: ops that assign, and the partitions that ops sent
-to."""
+"""The tables of the parts for `left_out`: ops that assign, and the partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
 """The number of bits for the range of a writer's op ids.
@@ -116,7 +115,8 @@ class Unit:
         folder: `record/live`, `nodes/<node>`, or `snapshots/<step>/<node>`.
         snapshot: The snapshot of a node's files: `FINAL`, `CRASH`, or a step's name. Empty for a
             writer's streams.
-        sees: The kinds of observation that the system provides. A node's other files are not read.
+        sees: The kinds of observation that the system provides. A node's files for other kinds are
+            not read.
         old: Whether the run is older than `results.record.contents`. Then it is unknown whether
             the copies of messages are intact.
         part: The part to read; None: the whole unit.

@@ -101,8 +101,8 @@ def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
 def _witness(acks: _Acks, later: int, sound: Mask) -> int:
     """Return the earlier send that best proves that a send is misplaced.
 
-    A send without an excuse is preferred. If there are several, the one that ended last is
-    returned.
+    A send without an excuse is preferred. If there are several such sends, or none, the send that
+    ended last is returned.
     """
     proves = (acks.ended < acks.began[later]) & (acks.offset > acks.offset[later])
     candidates = np.flatnonzero(proves)

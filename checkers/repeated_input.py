@@ -3,7 +3,7 @@
 Definition: two transactions that certainly committed handled the same input record.
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Both are committed together (KIP-98). A member that gets a partition waits for the end of
+it read. Kafka commits both or neither (KIP-98). A member that gets a partition waits for the end of
 any open transaction. Then the member continues from the last committed offset. Kafka rejects a
 commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
 even if members, coordinators and leaders fail.

@@ -172,7 +172,7 @@ def stop_text(group: Group, node: str, end: int) -> str:
 
     In a clean stop, a broker writes its high watermarks to disk. A high watermark goes back only if
     the log becomes shorter. If the broker had known a high watermark beyond the log's end, and
-    wrote a lower one, then the log became shorter before the write.
+    wrote a high watermark up to that end, then the log became shorter before the write.
     """
     if node not in group.facts.clean_nodes:
         return "stop, or afterwards"

@@ -67,7 +67,7 @@ def _scope(group: Group) -> Scope:
 
 
 def guarded(name: str, group: Group, work: Callable[[Group], T]) -> T | CheckResult:
-    """Return the result of a function on a group. If the function crashes, return its error."""
+    """Return the result of a function on a group. After a crash, return a result with the error."""
     try:
         return work(group)
     except Exception as crash:  # noqa: BLE001 - see the module's docstring

@@ -369,7 +369,7 @@ def _not_there(group: Group, value: int, offset: int) -> str:
 
 
 def _took(group: Group, first: tuple[int, int], second: tuple[int, int]) -> str:
-    """Return a clause about the writer of the later record, if the earlier record is missing."""
+    """Name the leader that wrote the later record, if the earlier record is missing."""
     gone = group.final_log is not None and offset_of(group, first[0]) < 0
     there = log_with(group, second[1], second[0]) if gone else None
     if there is None:

@@ -5,8 +5,8 @@ a higher offset. No committed transaction handled the lower record. Each transac
 the lower record certainly had no effect (`handled`).
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Both are committed together (KIP-98). A member that gets a partition waits for the end of
-any open transaction. Then the member continues from the last committed offset. Kafka rejects a
+it read. Both are committed, or none is (KIP-98). A member that gets a partition waits for the end
+of any open transaction. Then the member continues from the last committed offset. Kafka rejects a
 commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
 even if members, coordinators and leaders fail.
 

@@ -160,7 +160,7 @@ def _windows(times: Ints) -> Ints:
 
 
 def _when(ops: pa.Table) -> Ints:
-    """Return the time by which each op is counted: its end, or its start if it has no end."""
+    """Return the time at which each op is counted: its end, or its start if it has no end."""
     return np.where(present(ops, "complete_ns"), ints(ops, "complete_ns"), ints(ops, "invoke_ns"))
 
 

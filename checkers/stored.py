@@ -336,7 +336,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return the ops of transactions that committed, because a reader got a record of them."""
+    """Return the op ids of transactions that certainly committed: a reader got a record."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]

@@ -371,7 +371,7 @@ def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, 
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
-    """Return the times (asked, answered) of a leader's last announcement up to an offset.
+    """Return when a leader last announced an offset as uncommitted: (asked, answered).
 
     Answers after the leader's first higher announcement are ignored.
     """

@@ -34,7 +34,7 @@ def as_weakest(plan: Plan, declared: Declared) -> Plan:
 
 
 def unread_sentences(declared: Declared) -> tuple[str, ...]:
-    """Return a sentence for each setting that could not be read, so that nothing is promised."""
+    """Return a sentence for each setting that could not be read: nothing is promised about it."""
     return tuple(
         f"the setting {name} could not be read, so nothing is promised about it"
         for name in sorted(declared.unread)

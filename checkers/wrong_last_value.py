@@ -2,8 +2,8 @@
 
 Definition: the last certainly committed record of a key, by offset, is missing. It is missing from
 a replica's final log, or from a complete read_committed final read. That log or read ends with an
-older record of the key, or has no record of the key. If the missing record is a tombstone, the
-anomaly is an older record: the deleted value is back.
+older record of the key, or has no record of the key. If the missing record is a tombstone, only an
+older record is an anomaly: the deleted value is back.
 
 Why it proves something: a cleaner removes a record only if a later record of the key stays. The
 cleaner removes a tombstone only after all records that the tombstone deletes

@@ -325,7 +325,7 @@ class Arena:
     def _fetch(self, cluster: Deployment) -> None:
         """Copy all nodes' files to this machine.
 
-        If one node fails, the files of the other nodes are still copied.
+        If the copy from one node fails, the files of the other nodes are still copied.
         """
         if isinstance(self.hosts, HasFiles):
             nodes = (*cluster.nodes, *cluster.controllers)

@@ -1,7 +1,7 @@
 """Choose a run's messages and their batching at random, unless the user has set them.
 
-The random numbers come from the run's seed. Most payloads are short, some have a few KiB, and a few
-are almost as long as a broker accepts. The stored plan holds all chosen values. So nothing is
+The random numbers come from the run's seed. Most payloads are short, some have 1 to 256 KiB, and a
+few are almost as long as a broker accepts. The stored plan holds all chosen values. So nothing is
 chosen again for a stored plan.
 """
 

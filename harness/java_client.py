@@ -150,7 +150,7 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
 
 
 def _sources(version: str) -> list[Path]:
-    """Return those sources of Logquake's Java program that this client version can compile with."""
+    """Return the sources of Logquake's Java program that compile against this client version."""
     numbers = tuple(map(int, version.split(".")))
     found = sorted(Path(program.__file__).parent.glob("*.java"))
     return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]

@@ -60,7 +60,7 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
 
 
 def can_hold(paths: RunPaths) -> bool:
-    """Return whether a run's folder can hold temporary files: Java accepts no path with blanks."""
+    """Return whether a run's folder can hold temporary files: Java's options allow no blanks."""
     folder = str(paths.scratch.absolute())
     return shlex.quote(folder) == folder
 

@@ -94,7 +94,7 @@ class Prepared:
 
 
 def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
-    """Choose a run's hosts, reject faults that they cannot play, and fetch the Kafka version.
+    """Choose a run's hosts, reject a plan that they cannot play, and fetch the Kafka version.
 
     Args:
         plan: The plan that the user asks for.

@@ -140,7 +140,7 @@ def of_clients(aim: Aim, site: Site) -> Connections:
 
 
 def drawn(among: Iterable[Connection], rng: Random) -> list[Connection]:
-    """Return random connections in random order: at least one, and at most half of them."""
+    """Return random connections in random order: up to half of them, but at least one."""
     deck = sorted(among)
     return rng.sample(deck, rng.randint(1, max(1, len(deck) // 2)))
 

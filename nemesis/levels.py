@@ -110,8 +110,8 @@ class Climbed:
 def next_level(history: Sequence[Climbed], *, first: int = 0) -> int | None:
     """Return the level of the next run, or None if the search has ended.
 
-    The level rises by one after each run, until a run fails or the highest level is reached. Runs
-    that are valid or quiet pass; all others fail. Then the last level with a valid run is run once
+    Runs that are valid or quiet pass; all others fail. The level rises by one after each run, until
+    a run fails or the highest level is reached. Then the last level with a valid run is run once
     more.
 
     Args:

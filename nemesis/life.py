@@ -176,7 +176,7 @@ class Life:
 
     @property
     def of_own_topics(self) -> bool:
-        """Return whether the fault leaves behind only topics of its own, which no client uses."""
+        """Return whether the fault can leave behind only its own topics, which no client uses."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:

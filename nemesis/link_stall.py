@@ -1,8 +1,8 @@
 """The fault `link-stall`: links between the targets and other brokers hold all packets for seconds.
 
-One direction or both are chosen at random. For example, a leader's fetch requests or fetch
-responses arrive late, or a controller gets heartbeats that are 8 s old. `nemesis.stalls` describes
-a stall.
+One direction or both are chosen at random. For example, a leader gets fetch requests late,
+or its responses arrive late, or a controller gets heartbeats that are 8 s old. `nemesis.stalls`
+describes a stall.
 
 The difference from a cut comes after the stall: all packets arrive, even very old ones.
 """

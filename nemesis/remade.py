@@ -33,7 +33,7 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The maximum number of recreations. There are fewer if each takes long."""
+"""The maximum number of recreations. There are fewer if these take long."""
 ENOUGH_S = 20.0
 """After these seconds the topic is not recreated again. Other faults wait for their turn, and
 recreation is slow on a busy machine."""
@@ -54,7 +54,7 @@ MISSED_LIMIT_S = 10.0
 """Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""A number above a plan's partition numbers, so that no record equals a client's message."""
+"""A number above a plan's partition numbers, so that no value equals a client's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,7 +110,7 @@ class Resets:
         self._strikes: list[ResetStrike] = []
         self._gone: set[Connection] = set()
         self._known: set[Connection] = set()
-        """The connections just before the first round of resets that had an effect."""
+        """The connections seen before the first round of resets that had an effect."""
         self._started_s = self._healed_s = stopwatch_s()
         self._background = Background()
 

@@ -55,7 +55,7 @@ class Spec:
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: The scheduled start, in seconds from the start of the main phase.
-        waited: The fault's wait for a state. None if it did not wait.
+        waited: The fault's wait for a state. None if the fault waits for no state.
         links: The directed links that a network partition cuts.
         roles: The roles of the targets when the fault began.
         begun: Whether the targets may have been changed. True from just before the injection, even

@@ -74,8 +74,8 @@ def deal_schedule(
     """Return the schedule of a plan. The same plan always has the same schedule.
 
     Args:
-        plan: The plan, with its `faults`. Without `faults`, the schedule is random: families of
-            `nemesis`, and the plan's seed.
+        plan: The plan, with its `faults`. Without `faults`, faults of `nemesis` are scheduled at
+            random from the plan's seed.
         abilities: The abilities of hosts and system.
         why_not: Why other abilities are missing, for the sentences on families that are left out.
 

@@ -33,8 +33,8 @@ class TopicChurn:
     """A fault that creates and deletes topics.
 
     Args:
-        aim: The fault's id and targets. The fault looks for its topics in the metadata of another
-            broker.
+        aim: The fault's id and targets. The fault looks for its topics in the metadata of a broker
+            that is not a target.
         site: The run's cluster and hosts.
     """
 

@@ -55,7 +55,7 @@ class Find:
         recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and the other promises
             that reruns broke.
         controls: For each control system: its name, the number of its runs with the failure, the
-            other promises that these runs broke, and the changes in the plans.
+            other promises that the system's runs broke, and the changes in the plans.
         others: Ids of reruns and controls that broke another promise.
         command: The command that executes the run again.
         control_commands: The commands that execute the run on the control systems.

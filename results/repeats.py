@@ -86,7 +86,7 @@ class Trial:
         why: Reason for which the run was executed.
         repeats: Id of the failed run that this run reruns; empty if none.
         verdict: `valid`, `invalid` or `unknown`; empty if not judged.
-        signature: Key of the run's failure; empty if the run did not fail.
+        signature: Key of the run's failure; empty if the run did not fail or was not judged.
     """
 
     run_id: str

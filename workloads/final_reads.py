@@ -2,7 +2,7 @@
 
 The final reads run when the workers have stopped and the cluster has recovered. A read is complete
 only if its position reaches the target: the last stable offset that the leader reported after the
-last send. If clients write in transactions, the final reads are read_committed.
+last send had ended. If clients write in transactions, the final reads are read_committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +195,7 @@ def read_to_end(
         topics: The created topics.
         reader: Creates the consumer of a process, as `final_reader` does.
         targets: For each (topic, partition), the last stable offset that the leader reported after
-            the last send.
+            the last send had ended.
         clock: The run's clock.
         live: The folder of the live streams; the writer's name is `final`.
         timeout_s: The limit for all partitions together.

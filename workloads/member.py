@@ -49,7 +49,7 @@ class Listener(Protocol):
         """Handle revoked partitions."""
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Handle a commit's asynchronous response: one error, or one response per partition."""
+        """Handle an asynchronous commit's response: one error, or one response per partition."""
 
 
 class GroupClient(Protocol):

@@ -48,7 +48,7 @@ def polls_inside(group: Group) -> Steps:
 
 
 def sends_apart(group: Group) -> Steps:
-    """Return the steps from each process's last possible send to the process's next send."""
+    """Return the steps between a process's consecutive ops whose sends may have happened."""
     sends = group.table("sends")
     maybe = equal(sends, "outcome", _OK, _INFO)
     return remembered_steps(sends, _owned(sends) & maybe, maybe, group.table("assignments"))

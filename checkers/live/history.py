@@ -25,8 +25,7 @@ _SAID = {
     "leadership": ("incarnation", "leader", "leader_epoch", "isr"),
     "replica_states": ("incarnation",),
 }
-"""The compared columns, by table. A row is new if one of these columns differs from the last
-row."""
+"""The compared columns, by table. A row is new if one of them differs from the row before."""
 
 
 def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Table:

@@ -1,10 +1,10 @@
 """The Spark route in which each task reads the run's files itself.
 
-A task receives only the names of runs and groups. It reads the rows of these groups itself. So no
-row passes through the JVM, and no row is serialized or shuffled. Groups are combined into enough
-tasks to keep all cores busy, largest groups first. Groups that need much memory run one at a time.
-On this machine, tasks return their results in files. On a cluster, tasks return their results
-through Spark.
+A task receives only the facts of runs and the names of groups. It reads the rows of these groups
+itself. So no row passes through the JVM, and no row is serialized or shuffled. Groups are combined
+into enough tasks to keep all cores busy, largest groups first. Groups that need much memory run one
+at a time. On this machine, tasks return their results in files. On a cluster, tasks return their
+results through Spark.
 """
 
 import importlib.util

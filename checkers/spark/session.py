@@ -306,7 +306,7 @@ def _loopback(master: str) -> bool:
 def has_ended(context: SparkContext) -> bool:
     """Return whether Spark's Java process has ended, or ends within `_DYING_S` seconds.
 
-    When the kernel kills a process, it closes the connections first, and then frees the memory.
+    When a process is killed, the kernel closes the connections first, and then frees the memory.
     """
     gateway = context._gateway  # noqa: SLF001 - as in `_stop`
     if gateway is None:

@@ -1,4 +1,4 @@
-"""Find out why a leader was replaced, from the faults on the leader's node around that time.
+"""Find out why a leader was replaced: from faults on its node then or shortly before.
 
 A fault that was in force takes precedence over a fault that had just ended. The end of the broker,
 with or without a fault, takes precedence over a fault that only slows the broker.

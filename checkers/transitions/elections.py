@@ -8,8 +8,9 @@ which elections were unclean. With ZooKeeper, an election is unclean if the new 
 the ISR before, and if the plan or a fault permits unclean elections. A reassignment may end with a
 leader that was in no ISR before. Such an election is not unclean.
 
-A deposed leader may answer ListOffsets as leader, even after another broker has answered in a later
-epoch. This breaks no guarantee, because the deposed leader may not know the later epoch yet.
+A deposed leader may answer ListOffsets as leader, even if the request began after another broker
+had answered in a later epoch. This breaks no guarantee, because the deposed leader may not know the
+later epoch yet.
 
 What would not prove it: an election after the brokers' stop began, because Logquake causes such an
 election. A change between two answers of ZooKeeper, because no observer saw the change.

@@ -84,7 +84,7 @@ def unwrapped(outer: Message) -> Iterator[Message]:
     """Yield the messages in a wrapper, and make their offsets absolute; yield other messages as is.
 
     Raises:
-        ValueError, IndexError, cramjam.DecompressionError: A message in the wrapper is incomplete.
+        ValueError, IndexError, cramjam.DecompressionError: The wrapper's content is damaged.
     """
     codec = Codec(outer.attributes & CODEC_BITS)
     if codec is Codec.NONE:

@@ -78,7 +78,7 @@ class NodeFiles:
         return None
 
     def segment(self, path: Path) -> Segment:
-        """Return a segment's batches; if the file is unreadable, note a problem and return []."""
+        """Return a segment; if the file is unreadable, note a problem and return no batches."""
         try:
             segment = read_segment(read_bytes(path, max_bytes=MAX_SEGMENT_BYTES, root=self.run))
         except OSError as broken:

@@ -30,7 +30,7 @@ UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return the reason why this kind of hosts lacks each ability; an empty text if it has it.
+    """Return, for each ability, why this kind of hosts lacks it; or "" for a present ability.
 
     An ability that depends on the system alone, not on the hosts, is reported as present.
 

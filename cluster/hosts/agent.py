@@ -138,7 +138,7 @@ class Arrivals:
         self._last_ns = now_ns()
 
     def told(self) -> Message:
-        """Return the received numbers in order, and the seconds from first to last datagram."""
+        """Return the numbers in order of arrival, and the seconds from first to last datagram."""
         lasted_ns = self._last_ns - self._first_ns
         return {"numbers": self._numbers, "lasted_s": lasted_ns / NS_PER_S}
 

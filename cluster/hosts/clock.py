@@ -5,7 +5,7 @@ clock, the library reads a file in the node's folder. The library adds the secon
 contains. The machine's own clock does not change. The shift ends with the process. The monotonic
 clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a wrong
 length. Debian's library still shortens waits on the monotonic clock to nothing, unless
-`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both problems were seen with Java 17.
+`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both settings were tried with Java 17.
 
 A clock rate is made of small steps: the file is rewritten many times a second. The library's own
 rates are not used. These rates count from the start of the process, so a restart would change the

@@ -104,7 +104,7 @@ def connects(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Opening, bool]:
-    """Open and close new connections at once. Return whether each connection opened."""
+    """Open new connections, and then close them at once. Return whether each one opened."""
     by_client: dict[str, list[Opening]] = defaultdict(list)
     for opening in openings:
         by_client[opening[0]].append(opening)

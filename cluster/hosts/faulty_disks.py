@@ -115,7 +115,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> int:
-        """Clear the fault that breaks requests. Flush all files, and return their number."""
+        """Clear the fault that breaks requests. Then flush files; return how many were flushed."""
         self._order(node, {"do": "clear", "late": False})
         folders = os.walk(self._mounted(node))
         files = [Path(folder, name) for folder, _, names in folders for name in names]
@@ -259,7 +259,7 @@ def _written(probe: Path) -> tuple[str, str]:
 
 
 def _is_flushed(path: Path) -> bool:
-    """Flush a file, so that the kernel reports an old write error now instead of to a broker.
+    """Flush a file. So the kernel reports an old write error now, and not to the next broker.
 
     Return False if the file is not a regular file, or was deleted meanwhile.
 

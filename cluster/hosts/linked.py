@@ -303,7 +303,7 @@ class LinkedHosts(ABC):
         return self.machine(node).run([*self.nft(node), "-j", "list", "table", "ip", self.table])
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Open and close new connections at once. Return whether each connection opened."""
+        """Open new connections, and close each at once. Return whether each connection opened."""
         return connections.connects(openings, machine=self.machine, address=self.address)
 
     def _probe_once(self, nonces: Mapping[str, Link]) -> set[Link]:

@@ -116,7 +116,7 @@ class Machine:
         return self._ask({"do": "returned", "series": list(series)})
 
     def arrived(self, series: Sequence[str]) -> Message:
-        """Return `numbers` (in order) and `lasted_s` of each series that arrived here."""
+        """Return `numbers` (in order of arrival) and `lasted_s` of each series that arrived."""
         return self._ask({"do": "arrived", "series": list(series)})
 
     def shape(self, order: Message, *, prefix: Sequence[str] = ()) -> None:

@@ -170,5 +170,5 @@ def _write_until_full(file: int, data: bytes) -> None:
 
 
 def probe_name() -> str:
-    """Return a new name for a probe file, because two faults may probe one disk."""
+    """Return a new name for a probe file, because two faults may probe one disk at once."""
     return f"{PROBE}-{secrets.token_hex(4)}"

@@ -26,7 +26,7 @@ def measure(
     address: Callable[[str], str],
     spacing: Message,
 ) -> Mapping[Link, Measured]:
-    """Send a series over each link at once. Wait until all answers, or no more answers, arrive.
+    """Send series over all links at once. Wait until all are answered, or no more datagrams arrive.
 
     Args:
         links: The directed links.

@@ -38,7 +38,7 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 SIOCGIFMTU = 0x8921
 INPUT, ERRORS = 0, 2
 QUEUE_NS = 300_000_000
-"""With a rate limit, the shaper drops a packet that would wait longer, like a full queue."""
+"""With a rate limit, packets that would wait longer than this are dropped, as by a full queue."""
 HELD_NS = 100_000_000
 """The longest time that a packet is held back for reordering if no later packet comes."""
 BURST_BYTES = 3000

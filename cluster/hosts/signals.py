@@ -94,7 +94,7 @@ def environment_of(pid: int) -> list[bytes] | None:
 
 
 def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) -> bool:
-    """Send a signal to a process if the environment of the process contains a mark.
+    """Send a signal to a single process if the environment of the process contains a mark.
 
     Args:
         process: The process. Nothing is sent if the pid now belongs to another process.

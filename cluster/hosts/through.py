@@ -128,7 +128,7 @@ class Faults:
                 raise TimeoutError(f"{self._under_way} failing requests are still in progress")
 
     def told(self) -> Answer:
-        """Return how often each fault took effect, and how many bytes of segments are on disk."""
+        """Return how often each fault took effect, and how many bytes each segment has on disk."""
         with self._lock:
             return {"counts": dict(self._counts), "flushed": dict(self._flushed)}
 

@@ -210,7 +210,7 @@ class Asker:
         current_leader_epoch: int | None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Ask a leader for the partition's end, with ListOffsets as a consumer does.
+        """Ask for the partition's end as a consumer does (ListOffsets). Only a leader returns it.
 
         Args:
             node: The node to ask.

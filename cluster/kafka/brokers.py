@@ -260,7 +260,7 @@ class BrokerProcesses:
             return sum(broker.incarnation for broker in self._brokers.values())
 
     def ended(self) -> Sequence[Ended]:
-        """Return all processes, also earlier incarnations, that ended or halted by themselves."""
+        """Return processes, also earlier incarnations, that ended or halted without Logquake."""
         with self._lock:
             brokers = dict(self._brokers)
         found = [*self._replaced]

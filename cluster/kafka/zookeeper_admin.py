@@ -266,7 +266,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Send a request to the controller's broker; retry while no controller exists."""
+        """Send a request to the controller; retry while no controller exists or it changes."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:

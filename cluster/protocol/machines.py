@@ -222,7 +222,7 @@ class CanSlowDisk(Protocol):
     def slow_disk(self, node: str, flush_s: float) -> None:
         """Delay each flush on a node's disk by between half of `flush_s` and `flush_s` seconds.
 
-        On real disks, each read and each write is delayed as well.
+        On real disks, each read and each write is delayed by the same time.
         """
 
     def quicken_disk(self, node: str) -> None:

@@ -177,7 +177,7 @@ class System(Protocol):
         """Return the system's entries for `environment.json`; call `prepare` before."""
 
     def cuts_by_itself(self, hosts: str) -> bool:
-        """Return whether nodes must cut links themselves, because these hosts cannot cut links."""
+        """Return whether the nodes cut links themselves, because these hosts cannot cut links."""
 
     def hosts(self, paths: RunPaths) -> Hosts | None:
         """Return the system's own machines; None to use the plan's kind of hosts."""

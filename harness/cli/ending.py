@@ -1,4 +1,4 @@
-"""Print the last lines of a command that judged a run: its verdict, or the next commands.
+"""Print the last lines of a judging command: the verdict's sentence, or the next commands.
 
 With `--quiet`, only the verdict's sentence is printed. Otherwise, the next commands to type are
 suggested.

@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
 
         Raises:
             click.UsageError: There is no such command, or the user typed `--quiet` before a command
-            that does not support this option.
+                that does not support this option.
         """
         found = _, leaf, rest = super().resolve_command(ctx, args)
         words = iter(rest)

@@ -13,7 +13,7 @@ from harness.documentation.prose import labelled, parsed
 _TOP = """\
 # Anomalies
 
-Every anomaly that a check can report: what it means, what proves it, and what does not prove it.
+Every anomaly that a check can report: what it means, why it is a proof, and what is no proof.
 The page [Checkers](../checkers.md) explains how the checks work together.
 """
 CHAPTERS = {

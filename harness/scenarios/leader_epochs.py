@@ -18,7 +18,7 @@ TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
 
 
 def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan's values for an article's scenario: two replicas, and both may lead.
+    """Return the plan's values for an article's scenario: two replicas, and each of them may lead.
 
     Args:
         rule: The rule by which followers truncate.
@@ -39,7 +39,7 @@ def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, 
 
 
 def clean_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan's values for a scenario that allows no loss; see `article_values`."""
+    """Return plan values for a scenario whose settings allow no loss; see `article_values`."""
     return {
         "system": system,
         **_roster(system, holders=3),

@@ -91,7 +91,7 @@ def _round_robin(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Assign a fair share to each member; a member keeps the partitions that it has (KIP-429).
+    """Assign a fair share to each member, first of the member's own partitions (KIP-429).
 
     A partition that must move goes to its new member only after the old member has released it.
     """

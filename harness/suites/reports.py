@@ -94,7 +94,7 @@ def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
 
 
 def exit_code(state: NightState) -> int:
-    """Return a night's exit code: that of the worst verdict; an unfinished night is `unknown`."""
+    """Return a night's exit code: that of the worst verdict; `unknown` or worse if unfinished."""
     unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
     worst = max(
         state.worst,

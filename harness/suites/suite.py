@@ -151,7 +151,7 @@ class Hunt(Table):
     escalate: bool = True
     """Whether faults become denser while runs are valid."""
     repeats: int = Field(default=5, ge=0, le=100)
-    """How often the first run of a failure is rerun, here and on the control system."""
+    """How often the first run of a failure is rerun on its own system and on the control system."""
     main: float | None = Field(default=None, gt=0)
     """The total time of main phases without reruns, in seconds; written as `4h`. If left out, the
     budget decides."""

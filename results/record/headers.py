@@ -2,8 +2,8 @@
 
 With plain headers, every sixteenth value has one header, and other values have none. With mixed
 headers, about one message in forty has headers of each permitted kind: a null or empty value, a
-repeated or empty name, several headers, a long header. In both cases the message's key determines
-the headers, and its value determines the key. Building headers costs more than the rest of a
+repeated or empty name, several headers, a long header. In both cases the message's value determines
+the key, and the key determines the headers. Building headers costs more than the rest of a
 message, so most messages have none.
 
 A reader compares the mark. Every client and every log segment gives the same mark for one message.
@@ -55,9 +55,9 @@ def coded_headers(headers: Header | None) -> bytes:
 def mark(headers: Header | None) -> bytes | None:
     """Return the mark of a message's headers, i.e. the bytes that readers compare.
 
-    The mark is usually all headers in the encoding of record format 2. If there is only the header
-    `HEADER`, with content of the usual length, the mark is this content. Without headers, the mark
-    is None.
+    If `HEADER` is the only header, and its content is as long as a key or as a mark of few keys,
+    the mark is this content. Otherwise the mark is all headers in the encoding of record format 2.
+    Without headers, the mark is None.
     """
     match headers:
         case None | []:

@@ -47,7 +47,7 @@ class RunPaths:
 
     @property
     def lock(self) -> Path:
-        """Lock file, locked with flock during the run; it contains the pid of Logquake."""
+        """Lock file, locked with flock during the run; it contains the pid of the main process."""
         return self.root / "lock"
 
     @property

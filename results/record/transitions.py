@@ -42,7 +42,7 @@ _TOOK: Mapping[str, str] = MappingProxyType({
     "100+": "100 records or more", "unseen": "no observed record",
 })  # fmt: skip
 LENGTHS = tuple(_TOOK)
-"""Buckets for the number of records that a truncation removed; `unseen` if unknown."""
+"""Buckets for the number of records that a truncation removed; `unseen` if no record was seen."""
 TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "leader-epoch": "where a leader epoch ends in the leader's log",
     "high-watermark": "at its own high watermark",
@@ -65,7 +65,7 @@ _ONLY_FROM: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "candidate": ("unattached", "voted", "follower", "prospective", "candidate", "resigned"),
     "leader": ("candidate",), "resigned": ("leader",),
 })  # fmt: skip
-"""The states from which a voter can enter a state, in any version; only some are listed."""
+"""For some voter states: all states from which a voter can enter this state, in any version."""
 
 ASKED: Mapping[str, str] = MappingProxyType({
     "send": "a producer's send",

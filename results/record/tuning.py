@@ -57,8 +57,8 @@ _NEVER = re.compile(
     r"command|command-config|callback|jaas|password|secret|token\.secret|key|listeners?|"
     r"plugin|plugins|url|urls|servers?|providers?|builder)($|[._])|_cb$"
 )
-"""If a setting's name has such a part, the setting loads code, names a file, opens an address or
-holds a secret."""
+"""If a setting's name has such a part, the setting may load code, name a file, open an address or
+hold a secret."""
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip

@@ -139,7 +139,7 @@ def _timeline(paths: RunPaths) -> str:
 
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
 """Functions that make a missing page. They need libraries that take seconds to load, so these
-functions are imported only if a page is missing. Most stores have all report pages."""
+libraries are imported only if a page is missing. Most stores have all report pages."""
 
 
 def _leads_out(root: Path) -> bool:

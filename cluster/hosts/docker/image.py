@@ -37,7 +37,7 @@ class Contents:
     """The relevant contents of an image.
 
     Attributes:
-        java: The path of the program `java` in the image. The check has accepted its version.
+        java: The path of the program `java` in the image. This Java is new enough.
         kafka: The version of Kafka at `KAFKA_LIBRARIES`; an empty string if the image has no Kafka.
     """
 

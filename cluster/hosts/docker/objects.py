@@ -49,7 +49,7 @@ def container_of(root: Path, node: str) -> str:
 
 
 def heal_docker(root: Path) -> list[str]:
-    """Remove only the containers and networks of a dead run. Idempotent.
+    """Remove all containers and networks of a dead run, and no other objects. Idempotent.
 
     The files that the containers wrote stay, because they are in the run's folder.
 

@@ -1,4 +1,4 @@
-"""Label the containers in which images are tried, and remove the containers of dead processes."""
+"""Label the trial containers of images, and remove the trial containers of dead processes."""
 
 import os
 from dataclasses import dataclass

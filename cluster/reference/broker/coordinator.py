@@ -52,7 +52,7 @@ COMMIT_TIMEOUT_MS = 5000
 MOST_METADATA = 4096
 """Kafka's `offset.metadata.max.bytes`, counted in Java's characters of two bytes."""
 MOST_GROUPS = 1000
-"""Above this number of groups in a partition of `__consumer_offsets`, groups without members are
+"""If a partition of `__consumer_offsets` has this many groups, groups without members are
 deleted."""
 GroupRequest = (
     JoinGroupRequest

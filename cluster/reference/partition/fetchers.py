@@ -167,7 +167,7 @@ class Fetchers:
             self._turn(fetcher, now, out)
 
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
-        """Send the next request; do nothing while a request is open or all partitions pause."""
+        """Send the next request; send none while a request is open or all partitions pause."""
         if fetcher.under_way is not None or not fetcher.following:
             return
         all_of_them = tuple(fetcher.following.values())

@@ -33,7 +33,7 @@ class Partition:
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
-        """Create a replica that will become a leader or follower later."""
+        """Create a replica that is not yet a leader or a follower."""
         self._me = me
         self.log = log
         # A crash may have removed records below the stored high watermark.

@@ -140,7 +140,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def advance(self) -> None:
-        """Commit the records that a majority has stored; answer the waiting fetches."""
+        """Commit the records that a majority has stored; answer the fetches that have new data."""
         member, leading = self._member, self._member.leading
         if leading is not None:
             if leading.advance(member.log.end_offset):
@@ -196,7 +196,7 @@ class Serving:
             self.resolve(leading)
 
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
-        """Answer a waiting fetch if the leader has news for the replica, or if its time is over.
+        """Answer a fetch if there are records or a new high watermark, or if the wait is over.
 
         A new high watermark alone is a reason to answer (KIP-1166). So followers apply committed
         records one round trip later, and need not wait for the next record.

@@ -417,7 +417,7 @@ class SimulatedMachines:
         return stopwatch_s() - began_s
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Power a machine off; its disk keeps flushed bytes, and some random unflushed bytes.
+        """Power a machine off; its disk keeps flushed bytes, and a random share of the other bytes.
 
         When the machine's broker starts again, the machine is on again.
         """

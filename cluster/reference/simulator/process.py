@@ -1,4 +1,4 @@
-"""One process of a machine, from start to end; the process executes the machine's effects.
+"""One process of a machine, from start to end; the process executes the state machine's effects.
 
 While the process is paused or waits for its disk, it handles no event. Events are kept in order and
 handled afterwards. A broker with one thread behaves the same way: a flush delays all later events.
@@ -91,7 +91,7 @@ class Process:
     """A state machine that runs on a host.
 
     Args:
-        host: The host. The state machine uses the host's disk, clock and links.
+        host: The host, whose disk, clock and links the process uses.
         machine: The state machine.
         random: Chooses the times of timers.
     """
@@ -149,7 +149,7 @@ class Process:
             self._later_or_now(self._take, StopAsked())
 
     def pause(self) -> None:
-        """Pause as SIGSTOP does, and keep the events."""
+        """Pause, as a process does after SIGSTOP, and keep the events."""
         self.paused = True
 
     def resume(self) -> None:

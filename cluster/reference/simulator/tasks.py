@@ -313,9 +313,9 @@ class Tasks:
     def run(self, work: Callable[[], T], name: str = "main", *, limit_ns: int | None = None) -> T:
         """Run work in a task while virtual time passes; return its result.
 
-        If an event fails meanwhile, the work gets the event's error at the place where it waits.
-        The work then has time for its cleanup. The run counts as failed, even if the work continues
-        after the error.
+        If an event fails meanwhile, the event's error is raised in the work, at the place where the
+        work waits. The work then has time for its cleanup. The run counts as failed, even if the
+        work continues after the error.
 
         Args:
             work: The function to run.

@@ -112,7 +112,7 @@ def _topics(attached: Attached, prefix: str) -> list[str]:
 
 
 def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str] | None:
-    """Return the run's groups that a broker coordinates; None if the broker cannot list groups."""
+    """Return a run's groups that a broker coordinates; None if the broker does not report them."""
     try:
         said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
     except WireError:

@@ -21,7 +21,7 @@ def families_of(suite: Suite) -> Families:
         suite: A suite with `[hunt]`.
 
     Raises:
-        SuiteError: A system cannot be played here, or a system supports no family.
+        SuiteError: A system cannot be played here, or no family can be played on a system.
     """
     assert suite.hunt is not None
     asked = NEMESIS_KINDS if ALL in suite.hunt.families else suite.hunt.families

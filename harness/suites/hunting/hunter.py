@@ -36,7 +36,7 @@ from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
-"""Only the latest runs with new behaviour are changed: at most this many runs."""
+"""Faults are reused only from the latest runs with new behaviour: at most this many runs."""
 MOST_REFUSED = 20
 """A hunt ends after this many runs in a row that cannot be played."""
 VIRTUAL_SPEED = 5

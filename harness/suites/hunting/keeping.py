@@ -116,7 +116,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Yield a draft file; on exit it replaces the real file, unless the caller removed it."""
+    """Yield a draft that replaces the real file on exit, unless the caller removes the draft."""
     draft = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

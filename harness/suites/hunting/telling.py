@@ -106,7 +106,7 @@ def _find(
 
 
 def _control(failure: Failure, system: str) -> str:
-    """Return a sentence on a control system's runs: how many failed, and what was different."""
+    """Return a sentence on a control system's runs: how many had the failure, and what differed."""
     items = failure.controls_on(system)
     otherwise = dict.fromkeys(note for each in items for note in each.planned.otherwise)
     words = f"{system}: {failure.on_control(system).words}{_others(failure, items)}"
