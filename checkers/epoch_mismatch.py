@@ -283,8 +283,8 @@ CHECKER = Checker(
         one="record was read with another leader epoch than the log has",
         many="records were read with other leader epochs than the log has",
         means=(
-            "When the offset was read, it held another record, which was later truncated and"
-            " replaced."
+            "At the time of the read, another record was at this offset. That record was later"
+            " truncated and replaced."
         ),
         promise="A record that was read stays at its offset.",
     ),

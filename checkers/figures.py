@@ -10,7 +10,7 @@ import pyarrow as pa
 from checkers.columns import codes, ints, runs_of
 from checkers.facts import RunFacts
 from results.record.clock import NS_PER_S
-from results.record.milestones import INTERRUPTED, STOPPED_ON, WATCHER_ENDED
+from results.record.milestones import INTERRUPTED, MAIN_ENDED, STOPPED_ON, WATCHER_ENDED
 from results.record.terms import Outcome
 from results.record.verdict import UNCOVERED
 
@@ -33,6 +33,7 @@ def figures(
         "unavailable_s": _longest_unavailable_s(statistics["availability"]),
         "elections": _elections(statistics["leaders"]),
         **_stopped(facts),
+        **_machine(facts),
         **({UNCOVERED: list(uncovered)} if uncovered else {}),
     }
 
@@ -53,6 +54,14 @@ def _stopped(facts: RunFacts) -> dict[str, object]:
     at_s = round(stopped.at_ns / NS_PER_S, 1)
     words = {key: stopped.detail.get(key, "") for key in ("anomaly", "place")}
     return {**told, "stopped_on_violation": {"at_s": at_s, **words}}
+
+
+def _machine(facts: RunFacts) -> dict[str, object]:
+    """Return the machine's load average when the main phase ended, and its number of cores."""
+    ended = facts.milestone(MAIN_ENDED)
+    if ended is None or not {"load", "cores"} <= ended.detail.keys():
+        return {}
+    return {"load": float(ended.detail["load"]), "cores": int(ended.detail["cores"])}
 
 
 def _ops(totals: pa.Table) -> dict[str, object]:

@@ -43,8 +43,8 @@ _PREMISE_SENTENCES = {
         "the scenario did not reach its end, but its judge needs the complete scenario"
     ),
     Premise.KNOWN_MOVES.value: (
-        "the tables come from an early ingest, which did not record the partitions that"
-        " assignments omit, and the files for a new ingest are incomplete"
+        "the tables come from an early ingest, which did not record which partitions each"
+        " assignment leaves out; a new ingest is not possible, because its input is incomplete"
     ),
     Premise.AWAKE.value: (
         "for a part of that time neither clients nor observers recorded anything, so the machine"

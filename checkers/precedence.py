@@ -88,7 +88,7 @@ Hop = tuple[int, int, str]
 
 
 def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
-    """Return the number of each op's strongly connected component, or -1 for a single op."""
+    """Return, for each op, the index of its strongly connected component; -1 if it is alone."""
     count = len(graph.ops)
     if not count:
         return np.zeros(0, dtype=np.int64)

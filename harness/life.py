@@ -11,6 +11,7 @@
 `harness.arena` has the phases that ordinary and scripted runs share.
 """
 
+import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 
@@ -27,10 +28,11 @@ from harness.watching import Watching
 from harness.world import Clients, World
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
+from results.environment import cores
 from results.record.clock import RunClock, stopwatch_s
 from results.record.declared import load_declared
 from results.record.identities import groups
-from results.record.milestones import STOPPING
+from results.record.milestones import MAIN_ENDED, STOPPING
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import new_event, start
@@ -163,7 +165,7 @@ class Life:
         self._arena.reach("main")
         self._main_phase(cluster, fleet, self._nemesis, watching)
         self._arena.note_crashes(fleet.crashes())
-        self._arena.reach("main-ended")
+        self._arena.reach(MAIN_ENDED, **({} if plan.is_simulated else _load()))
 
     def _main_phase(
         self, cluster: Deployment, fleet: Clients, nemesis: Nemesis, watching: Watching | None
@@ -279,3 +281,8 @@ def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]
         state is not None and state.leader is not None and set(state.isr) == set(state.replicas)
         for state in states
     )
+
+
+def _load() -> dict[str, str]:
+    """Return the machine's load in the last minute, and its number of cores."""
+    return {"load": f"{os.getloadavg()[0]:.1f}", "cores": str(cores())}

@@ -26,8 +26,8 @@ _TOLD_BY_THE_SYSTEM = ("version", "broker_ids")
 def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> None:
     """Raise an error if a plan that others can write has keys that reach beyond its run.
 
-    Such keys name ssh hosts, images, client settings with passwords, or programs. There is no
-    error if the user repeats the keys on the command line.
+    The values of such keys are ssh hosts, images, programs, or client settings that contain
+    passwords. There is no error if the user repeats the keys on the command line.
 
     Args:
         plan_file: The file, as the user named it.

@@ -117,7 +117,7 @@ def collect_environment(
         python=platform.python_version(),
         platform=platform.platform(),
         kernel=platform.release(),
-        cores=_cores(),
+        cores=cores(),
         memory_bytes=psutil.virtual_memory().total,
         java=told.java,
         java_version=told.java_version,
@@ -185,7 +185,8 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return the number of logical processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return psutil.cpu_count() or 1

@@ -194,7 +194,7 @@ def moved(
 
     If a key stays assigned, the process continues from its position. No history shows where the
     process starts with a new key: at the group's committed offset, or at the beginning. So a new
-    key is recorded as a subscription, which may start anywhere.
+    key is recorded as a subscription, because a subscription may start at any offset.
 
     Args:
         row: The op's row.

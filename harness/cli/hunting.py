@@ -76,7 +76,9 @@ JOURNAL = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="The journal of a part from another store. You can repeat this option.",
 )
 @click.option(
-    "--merge", is_flag=True, help="Start no run; write the table and the page of all parts."
+    "--merge",
+    is_flag=True,
+    help="Do not start any run. Only write the table and the page of all parts.",
 )
 @click.option(
     "--dry-run", is_flag=True, help=("Print the possible settings of the runs; start nothing.")

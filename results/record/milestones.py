@@ -34,6 +34,7 @@ from results.record.reading import read_lines
 DRAINED = "drained"
 ENDED = "broker-ended"
 INTERRUPTED = "interrupted"
+MAIN_ENDED = "main-ended"
 OPEN = "open-transactions"
 STOPPING = "stopping-clients"
 STACKS = "stacks"
@@ -54,6 +55,7 @@ class Milestone:
         detail: Further facts; the keys depend on the milestone.
             `broker-ended`: the `node`, its `incarnation`, the error lines that it `said`, and the
             exit `code`. A negative code is a signal. The code may be `stopped`, or be missing.
+            `main-ended`: the machine's `load` average of the last minute, and its `cores`.
             `open-transactions`: for each partition, the owner of an open transaction.
             `stacks`: for each node, the deadlocks that its JVM found.
             `stopped-on-violation`: the `anomaly`, its `place` and `sentence`, and the times of the

@@ -14,6 +14,8 @@ ALLOWED = "allowed"
 """Colour name ("tone") of a run that is valid only because the judge allows all anomalies."""
 _NOTES = re.compile(r"; (?![^()]*\))")
 """Separates a cause from further remarks."""
+_BUSY = 3
+"""A machine with a higher load for each core is called busy. A run alone causes about 2."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
 
@@ -78,6 +80,17 @@ def _interrupted(verdict: Verdict) -> str:
     """Return a first sentence for an interrupted run: only a part was judged."""
     at_s = verdict.stats.get("interrupted_at_s")
     return "" if at_s is None else f"Interrupted at {at_s} s. "
+
+
+def _busy(verdict: Verdict) -> str:
+    """Return a sentence on a busy machine, which is a frequent cause of unknown verdicts; or ""."""
+    load, cores = verdict.stats.get("load"), verdict.stats.get("cores")
+    if not isinstance(load, float) or not isinstance(cores, int) or load <= _BUSY * cores:
+        return ""
+    return (
+        f"This may be the cause: the machine was busy, with a load of {load} on"
+        f" {many(cores, 'core')}. Repeat the run while nothing else runs."
+    )
 
 
 def _stopped(verdict: Verdict) -> str:
@@ -171,6 +184,8 @@ def _unknown(verdict: Verdict) -> Headline:
     why = heaviest_reason(verdict)
     sentence = f"Unknown: {(why or 'not enough was checked').rstrip('.')}."
     more = tuple(each for each in verdict.unknown_because if each != why)
+    if busy := _busy(verdict):
+        more = (busy, *more)
     found = decisive(verdict)
     if found is None:
         return Headline(tone="unknown", sentence=sentence, more=more)

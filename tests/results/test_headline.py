@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from results.record.terms import AnomalyClass, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from results.wording.glossary import terms_in
@@ -56,6 +58,22 @@ def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
 def test_a_verdict_of_a_run_that_somebody_cut_short_begins_with_it() -> None:
     cut = dataclasses.replace(verdict(Validity.VALID), stats={"interrupted_at_s": 12.5})
     assert headline(cut).sentence == "Interrupted at 12.5 s. Valid: every promise was kept."
+
+
+@pytest.mark.parametrize(
+    ("load", "is_told"), [(14.2, True), (6.1, True), (6.0, False), (1.5, False), (None, False)]
+)
+def test_an_unknown_verdict_names_a_busy_machine(load: float | None, *, is_told: bool) -> None:
+    stats: dict[str, object] = {} if load is None else {"load": load, "cores": 2}
+    told = [
+        headline(dataclasses.replace(verdict(valid), stats=stats)).more
+        for valid in (Validity.UNKNOWN, Validity.INVALID, Validity.VALID)
+    ]
+    sentence = (
+        f"This may be the cause: the machine was busy, with a load of {load} on 2 cores. Repeat the"
+        " run while nothing else runs."
+    )
+    assert [sentence in each for each in told] == [is_told, False, False]
 
 
 def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
