@@ -299,6 +299,14 @@ def _cleans_above_the_high_watermark(example: Example, logs: Logs) -> bool:
     return any(int(each[1]) == mark <= offset < int(each[2]) for each in found)
 
 
+def _exits_at_its_fetch(example: Example, logs: Logs) -> bool:
+    """Return whether a broker exited because its log was longer than its leader's log."""
+    pattern = (
+        r"Exiting because log truncation is not allowed for partition [^\n]*, current leader's"
+    )
+    return re.search(pattern, logs.of(str(example.evidence.get("node")))) is not None
+
+
 def _loads_while_it_writes(example: Example, logs: Logs) -> bool:
     pattern = (
         r"Error applying topics delta[^\n]*\n[^\n]*IllegalStateException: Transaction"
@@ -407,6 +415,11 @@ MECHANISMS = {
         means="the follower kept an older record, and truncated nothing: it missed the leader that"
         " wrote the newer record, and skipped the state change as the leader before was elected"
         " again",
+    ),
+    "KAFKA-7414": Mechanism(
+        breaks=("broker-ended",), affects=(("0.11.0.0", "2.1.0"),), is_shown=_exits_at_its_fetch,
+        means="the broker exited, because its log was longer than the log of its leader, and"
+        " unclean elections are not allowed",
     ),
     "KAFKA-6879": Mechanism(
         breaks=("unavailable", "isr-not-restored"), affects=(("1.1.0", "1.1.1"),),

@@ -224,6 +224,14 @@ Full thread dump OpenJDK 64-Bit Server VM (17.0.15+6-Debian-1deb12u1 mixed mode)
 \tat kafka.controller.KafkaController$Expire.waitUntilProcessed(KafkaController.scala:1504)
 """},
 )  # fmt: skip
+EXITED = Case(
+    anomaly="broker-ended", example={"topic": "", "partition": -1, "evidence": {"node": "n3"}},
+    logs={"n3/server.log": """\
+[2026-11-29 12:18:46,897] ERROR [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=3] Exiting \
+because log truncation is not allowed for partition log-0-0, current leader's latest offset 34 is \
+less than replica's latest offset 35 (kafka.server.ReplicaFetcherThread)
+"""},
+)  # fmt: skip
 MARKER = Case(
     anomaly="lost-write",
     example={"cause": (
@@ -257,9 +265,12 @@ GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
     "KAFKA-14616": STRAY, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
     "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION, "KAFKA-7164": SKIPPED,
-    "KAFKA-14055": MARKER, "KAFKA-13194": ABOVE,
+    "KAFKA-7414": EXITED, "KAFKA-14055": MARKER, "KAFKA-13194": ABOVE,
 }  # fmt: skip
 INNOCENT = [
+    # Another broker exited; another reason.
+    ("KAFKA-7414", EXITED.told(evidence={"node": "n1"})),
+    ("KAFKA-7414", EXITED.without("log truncation is not allowed", "the disk is full")),
     # Nobody read the record; no record has the marker's key.
     ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).replace(
         "the marker was there at 133.094 s, when op 11238 read the record as committed, before op"
