@@ -1,0 +1,50 @@
+"""The example of the page that explains how to add a checker works as the page says."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "extending" / "checker.md"
+PACKAGES = ("cluster", "harness", "logquake", "nemesis", "results", "workloads")
+
+
+def test_the_checker_of_the_page_is_added_and_judges_a_sample(tmp_path: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    module, tests = re.findall(r"```python\n(\"\"\"slow-send.*?)```", page, re.DOTALL)
+    (lines,) = re.findall(r"```text\n(slow_send,\nslow_send\.CHECKER,)\n```", page)
+    imported, listed = lines.splitlines()
+    for copied in ("checkers", "tests/checkers"):
+        shutil.copytree(ROOT / copied, tmp_path / copied)
+    for each in (*map(ROOT.joinpath, PACKAGES), *ROOT.glob("tests/*"), *ROOT.glob("*.*")):
+        place = tmp_path / each.relative_to(ROOT)
+        if not place.exists():
+            place.symlink_to(each)
+    (tmp_path / "checkers" / "slow_send.py").write_text(module, encoding="utf-8")
+    (tmp_path / "tests" / "checkers" / "test_slow_send.py").write_text(tests, encoding="utf-8")
+    registry = tmp_path / "checkers" / "registry.py"
+    text = registry.read_text(encoding="utf-8")
+    text = text.replace("from checkers import (\n", f"from checkers import (\n    {imported}\n", 1)
+    head, found, tail = text.partition("\nCHECKERS: tuple[Checker, ...] = (\n")
+    assert found
+    registry.write_text(f"{head}{found}    {listed}\n{tail}", encoding="utf-8")
+
+    assert "passed" in _python(tmp_path, "-m", "pytest", "-q", "tests/checkers/test_slow_send.py")
+    (told,) = re.findall(r'The example reports "(.*?)"', page)
+    assert told in _logquake(tmp_path, "check", "--engine", "local", "sample:valid")
+    assert "acknowledged sends that took more than 1 s" in _logquake(tmp_path, "help", "slow-send")
+
+
+def _logquake(folder: Path, *arguments: str) -> str:
+    return _python(folder, "-c", "from harness.cli import main; main()", *arguments)
+
+
+def _python(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert not done.returncode, done.stdout + done.stderr
+    return " ".join(done.stdout.split())
