@@ -2,7 +2,7 @@
 
 Your own tests can run plans through the fixture `logquake_run`. pytest imports this module in every
 session of an environment that has Logquake installed. Some of these sessions belong to projects
-with a package of their own named `harness` or `results`. So this module has a unique name. This
+that have another package named `harness` or `results`. So this module needs a unique name. This
 module imports other Logquake packages only if the session asks for a suite
 (`harness.suites.plugin`) or has a test that runs a plan.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLUGIN = "harness.suites.plugin"
 PACKAGES = ("logquake", "harness", "workloads", "nemesis", "checkers", "cluster", "results")
 _ROOT = Path(__file__).resolve().parent
-"""The folder that contains the Logquake packages, installed or not."""
+"""The folder that contains the Logquake packages: of an installation or of a checkout."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,7 +59,7 @@ def logquake_run(
 ) -> Callable[..., Verdict]:
     """Return a function that runs plans like `logquake.run`, in the store `--logquake-store`.
 
-    Each run and its seed become properties of the test, for reports.
+    For reports, the id and the seed of each run become properties of the test.
 
     Raises:
         UsageError: The session has imported a foreign package with the name of a Logquake package.
@@ -78,7 +78,7 @@ def logquake_run(
 
 
 def _import_ours() -> None:
-    """Import the Logquake packages, whatever folder pytest was started in.
+    """Import the Logquake packages, even if pytest was started in another folder.
 
     Raises:
         UsageError: Foreign packages with the same names were imported before.

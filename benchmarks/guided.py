@@ -323,7 +323,7 @@ def table(lines: Sequence[Line]) -> str:
     for bug in BUGS:
         sooner = [_minutes(other) - _minutes(one) for one, other in pairs if one.bug == bug]
         rows.append(f"| {bug} | {_compared(sooner)} |")
-    rows += ["", "If a hunt did not find the bug, its whole budget counts as its time."]
+    rows += ["", "If a hunt did not find the bug, the whole budget of the hunt counts as the time."]
     return "\n".join(rows)
 
 

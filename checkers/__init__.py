@@ -1,11 +1,12 @@
 """The checkers, which find anomalies in a recorded run.
 
 A checker is a pure function. Its input is the rows of one group: one partition of one run, or the
-whole run. Its output is a list of anomalies. Inputs are Arrow tables and numpy arrays, outputs are
-`Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So one checker can
-check stored runs, live runs and simulated runs.
+whole run. Its output is a list of anomalies. The inputs are Arrow tables and numpy arrays. The
+outputs are `Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So one
+checker can check stored runs, live runs and simulated runs.
 
-* `protocol.py` defines a checker, `group.py` defines its input, `registry.py` lists all checkers.
+* `protocol.py` defines a checker. `group.py` defines the input of a checker. `registry.py` lists
+  all checkers.
 * Each family of anomalies has its own module.
 * `ingest.py` turns live streams into tables, and `statistics.py` turns tables into figures. Both
   are pure.

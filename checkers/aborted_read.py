@@ -1,7 +1,7 @@
 """G1a: a reader got the value of a failed send or of an aborted transaction.
 
-Definition: any reader read the value of a plain send, and the send failed definitely. A plain send
-belongs to no transaction. Or a read_committed reader read a value of an aborted transaction.
+Definition: a reader read the value of a plain send that failed definitely. A plain send belongs to
+no transaction. A value of an aborted transaction also counts, if a read_committed reader read it.
 
 Why it proves something: a plain send fails definitely only if the client never passed the message
 to a broker. A transaction counts as aborted if its client decided to abort and never asked for a
@@ -10,8 +10,7 @@ transaction from read_committed readers.
 
 What would not prove it: a read_uncommitted reader may get records that are aborted later. If the
 client asked for a commit, the transaction proves nothing, even if the client got no answer
-(`info`). If a transaction reads its own write, `precommitted-read` reports that, and this
-check does not.
+(`info`). If a transaction reads its own write, only `precommitted-read` reports that.
 """
 
 from collections.abc import Set
@@ -227,7 +226,7 @@ def _why_aborted(group: Group, found: Anomaly) -> str:
 
 
 def _late(group: Group, offset: int, value: int) -> str:
-    """Explain how a record was appended after the end of its own transaction; "" if it was not."""
+    """Explain how a record was appended after its own transaction had ended; else return ""."""
     found = log_with(group, offset, value)
     if found is None or not (ended := late_end(group, *found)):
         return ""

@@ -13,7 +13,10 @@ from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence, Disturbance
 
 _AWAY = frozenset({None, "T", "Z", "X"})
-"""The states (see `/proc/PID/stat`) of a process that answers no request. None: no process."""
+"""The states (see `/proc/PID/stat`) of a process that answers no request.
+
+None means that the process has ended.
+"""
 _ENDED = _AWAY - {"T"}
 """The states in `_AWAY` that mean an ended process. A stopped process (`T`) can continue."""
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
@@ -22,8 +25,8 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError)
 def absences(faults: pa.Table) -> tuple[Absence, ...]:
     """Return the periods in which a broker was certainly down or paused because of a fault.
 
-    A period begins when the fault was confirmed. Before that, the broker may still have been alive.
-    A period ends when the heal began. After that, the broker may have come back.
+    A period begins when the fault is confirmed. Before that, the broker may still have been alive.
+    A period ends when the heal begins. After that, the broker may have come back.
     """
     seen = select(faults, present(faults, "confirmed_ns") & present(faults, "healed_ns"))
     rows = zip(
@@ -36,11 +39,11 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the times at which targets of unconfirmed faults answered, before and after the begin.
+    """Return the times of the targets' answers around the begin of each unconfirmed fault.
 
-    The key is the target and the begin of the fault. The value is two times: of the last answer
-    before the begin, and of the first answer after it. A time is -1 if there is no such answer. The
-    result is stored as `RunFacts.answers`.
+    The key is the target and the begin of the fault. The value is a pair: the time of the last
+    answer before the begin, and the time of the first answer after it. A time is -1 if there is no
+    such answer. The result is stored as `RunFacts.answers`.
 
     Args:
         leadership: Rows with `observer`, `asked_ns` and `observed_ns`. Rows from files have no

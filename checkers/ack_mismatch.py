@@ -1,18 +1,18 @@
 """ack-mismatch: the offset in an acknowledgement does not hold the acknowledged record.
 
-Definition: the acknowledged offset does not hold the value, and another offset of the partition
-does. The check uses the last leader's final log. If that log was not read, the check uses the
+Definition: the acknowledged offset does not hold the value, but another offset of the partition
+holds it. The check uses the last leader's final log. If that log was not read, the check uses the
 records that readers got.
 
 Why it proves something: the offset in an acknowledgement is the offset at which the leader appended
 the record. Some applications continue from that offset, for example for exactly-once processing. A
 wrong offset misleads them.
 
-What would not prove it: a value that is at no offset is a `lost-write`. An offset below the log's
-start proves nothing. With acks=1 or an unclean election, the record may have been truncated at the
-acknowledged offset. Another try of the same send may have been kept at another offset. One wrong
-answer can match several definitions. If a reader got another value at the offset,
-`inconsistent-offsets` is reported, too. If the value is at several offsets, `duplicate` is
+What would not prove it: if no offset holds the value, the anomaly is a `lost-write` instead. An
+offset below the log's start proves nothing. With acks=1 or an unclean election, the record at the
+acknowledged offset may have been truncated. The log may have kept another try of the same send, at
+another offset. One wrong answer can match several definitions. If a reader got another value at the
+offset, `inconsistent-offsets` is reported, too. If the value is at several offsets, `duplicate` is
 reported, too. The evidence lists these checks under `also`.
 """
 

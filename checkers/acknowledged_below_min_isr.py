@@ -1,7 +1,7 @@
 """acknowledged-below-min-isr: acks=all was acknowledged while too few replicas were in sync.
 
-Definition: sends with acks=all were acknowledged for more than five seconds while the ISR was too
-small. Each send began and ended while every broker's answer named an ISR smaller than
+Definition: for more than five seconds, leaders acknowledged sends with acks=all although the ISR
+was too small. Each send began and ended while every broker's answer named an ISR smaller than
 `min.insync.replicas`. No answer within four seconds of a send named a larger ISR.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
@@ -220,8 +220,8 @@ def _told_itself(group: Group, node: str, epoch: int, between_ns: tuple[int, int
 def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> list[str]:
     """Return the ISRs that brokers named in a period, but that the controllers never logged.
 
-    If brokers named a sufficient ISR after the period, the last too small ISRs of the controllers'
-    log are ignored.
+    If brokers named a sufficient ISR after the period, the function ignores the last ISRs in the
+    controllers' log that are too small.
     """
     needed, written = group.facts.plan.least_insync, list(undisputed(group))
     after = _told(group, (between_ns[1], NEVER_NS))

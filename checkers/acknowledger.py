@@ -92,7 +92,7 @@ class _Reign:
     """The period in which a broker's own answers named it as the leader of one epoch.
 
     Attributes:
-        from_ns, until_ns: When the first answer arrived, and when the last request was sent.
+        from_ns, until_ns: When the first answer arrived; when the last request was sent.
         life: The process (incarnation) that gave the answers; -1 if there were several.
     """
 
@@ -106,8 +106,8 @@ class _Answers:
     """One broker's answers about the leader of a partition.
 
     Attributes:
-        seen_ns, knew: The sorted times of answers; for each, the highest epoch until then.
-        asked_ns, learned: The sorted times of requests; for each, the lowest epoch from then on.
+        seen_ns, knew: The sorted times of answers, and the highest epoch up to each of these times.
+        asked_ns, learned: The sorted times of requests, and the lowest epoch from each of them on.
         reigns: For each epoch, the period in which the broker named itself as leader.
     """
 
@@ -174,8 +174,8 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record, and then lost it without a trace.
 
-    Only this candidate is known to have led during the whole send. Also, another record of its
-    epoch is at the offset, or a second broker was reported as leader of that epoch.
+    The records must show that only this candidate led during the whole send. Also, another record
+    of its epoch must be at the offset, or a second broker must be reported as leader of that epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False
@@ -297,7 +297,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
-    """Return the lowest start of the losses that may have taken the record from a node, or None."""
+    """Return the lowest first offset of a node's losses that may include the record, or None."""
     cuts = group.view(_cuts).get(node, ())
     hit = [
         from_offset
@@ -365,7 +365,7 @@ def _reigned(group: Group, record: Acked, who: Acknowledger) -> bool:
 
 
 def led_itself(group: Group, who: Acknowledger, span: tuple[int, int]) -> bool:
-    """Return whether a broker named itself as leader of an epoch during some of a time span."""
+    """Return whether a broker named itself as leader of an epoch at some time in a time span."""
     reign = _reign(group, who)
     return reign is not None and reign.from_ns <= span[1] and span[0] <= reign.until_ns
 

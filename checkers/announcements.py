@@ -2,10 +2,11 @@
 
 Only a leader answers ListOffsets. The answer names the leader's epoch. For read_uncommitted
 readers, the latest offset in the answer is the leader's high watermark. Records below the high
-watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader delays
-its answer until its high watermark reaches the start of its epoch. So the new answer is never lower
-than an answer of an earlier epoch. Older brokers announce nothing: before 2.1 (KIP-320) their
-answers name no epoch, and in 2.1 the high watermark can be lower than an earlier one.
+watermark are committed, and every later leader has them. Since 2.2 (KIP-207), a new leader answers
+only after the high watermark has reached the first offset of the new epoch. So the new answer is
+never lower than an answer of an earlier epoch. The answers of older brokers do not count. Before
+2.1 (KIP-320), these answers name no epoch. In 2.1, the high watermark can be lower than an earlier
+high watermark.
 """
 
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class Announcements:
         )
 
     def highest_before(self, epochs: Ints) -> Ints:
-        """Return, for each epoch, the index of the highest watermark in earlier epochs, or -1."""
+        """Return, for each epoch, the index of the highest `marks` of earlier epochs, or -1."""
         below = np.searchsorted(self.epochs, epochs, side="left")
         return latest(first_highest(self.marks), below)
 

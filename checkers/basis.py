@@ -21,7 +21,7 @@ from results.record.terms import QUORUM_TOPIC
 from results.record.verdict import Basis, Compared
 
 _PLACES = 3
-"""A sentence that holds for only some partitions names at most this many partitions."""
+"""A sentence about some of the partitions names at most this many of them."""
 _BEGINNINGS = ("warmup", "main")
 _STOPPED = "final-reads"
 
@@ -73,7 +73,7 @@ def unseen_by(facts: RunFacts, *, promise: Promise | None = None) -> frozenset[S
 
     Args:
         facts: The run's context.
-        promise: Consider only checks of this promise. None: all checks.
+        promise: Consider only checks of this promise. None means all checks.
     """
     lacking = (each.sees for each in _blind(facts) if promise in {None, each.promise})
     return frozenset[Sight]().union(*lacking) - facts.declared.sees

@@ -2,10 +2,10 @@
 
 Definition: a broker process ended although no fault stopped or killed it. The anomaly is
 `broker-ended` if the process ended with its own exit code, or by a crash signal: SIGABRT, SIGSEGV,
-SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS. The anomaly is also `broker-ended` if a broker ends with a
-failure code after a normal stop (SIGTERM): any code except 0 and 143. The anomaly is
-`broker-hit-from-outside` if another signal or an unseen cause ended the process. A pause (SIGSTOP)
-without a fault is `broker-hit-from-outside`, too.
+SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS. The anomaly is also `broker-ended` if a normal stop
+(SIGTERM) ends a broker with a failure code. All codes except 0 and 143 are failure codes. The
+anomaly is `broker-hit-from-outside` if another signal or an unseen cause ended the process. A pause
+(SIGSTOP) without a fault is `broker-hit-from-outside`, too.
 
 Why it proves something: a server runs until it is stopped. A server that exits, halts, crashes or
 runs out of memory makes its share of the cluster unavailable. Kafka halts itself if it cannot
@@ -13,7 +13,7 @@ continue. Such an end alone breaks no promise on records, so `broker-ended` is a
 The other signals come from outside, for example from the kernel's OOM killer or from a person. Such
 a signal shows nothing about the broker.
 
-What would not prove it: the following ends are explained.
+What would not prove it: each of the following facts explains an end.
 
 - The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
   lost-flushes.
@@ -22,16 +22,17 @@ What would not prove it: the following ends are explained.
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
 - The harness's own file system below the broker's data had failed. The broker is not to blame.
-- The process exits during a fault that takes its file handles, or shortly after such a fault. Its
-  last error must be too many open files, or log folders that failed because of this.
+- The process exits during a fault that takes its file handles, or shortly after such a fault. The
+  last error of the process must be "too many open files", or must be that log folders failed
+  because of too many open files.
 - The process gets SIGKILL during a fault that limits its memory, and the kernel counted a kill in
   the node's control group. The fault does not explain why the next process ends, because that
   process has its normal limits again.
 - A fault ended the broker, and other faults were in force while the broker restarted. So the new
-  process found no controller, or found one too late. These faults must last as long as Kafka waits:
-  60 s for a controller, 30 s for ZooKeeper, or the time that the plan sets. The faults must last
-  until Kafka gave up, or must end less than 10 s before that. If the process logged last lines,
-  these lines must show that Kafka gave up. A stall must be confirmed on links between the broker
+  process found a controller too late, or never. These faults must last as long as Kafka waits: 60 s
+  for a controller, 30 s for ZooKeeper, or the time that the plan sets. The faults must last until
+  Kafka gave up, or must end less than 10 s before that. If the last lines of the process's log are
+  recorded, they must show that Kafka gave up. A stall must be confirmed on links between the broker
   and its controllers. A slow disk or a lack of a resource must be on the broker's own node or on a
   controller's node.
 
@@ -64,7 +65,7 @@ _MISSED_NS = NS_PER_S
 """The maximum delay until an ended process is noticed. An election takes about as long."""
 _NAMED = 3
 _BY_SIGNAL = 128
-"""Shells, Docker and Java's shutdown add this to a signal's number to make an exit code."""
+"""Shells, Docker and Java's shutdown report a signal as this number plus the signal's number."""
 
 
 def _lives(facts: RunFacts) -> int:
@@ -110,7 +111,7 @@ def ends(facts: RunFacts) -> list[End]:
 
 
 def _how(code: str) -> tuple[str, bool, bool]:
-    """Return how a process ended, whether from outside, and whether by a signal."""
+    """Return how a process ended, whether something outside ended it, and whether a signal did."""
     if code == "stopped":
         return "was stopped (SIGSTOP)", True, True
     try:

@@ -29,7 +29,8 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     `healed` milestone is used instead. The milestone must have succeeded, or must have failed only
     because running brokers did not register. The milestone is also used if the plan has faults but
     no fault is recorded, because rows may be missing. If the plan has no faults, the result is the
-    start of the main phase. The same holds for a scenario without recorded faults.
+    start of the main phase. For a scenario without recorded faults, the result is also the start of
+    the main phase.
 
     Args:
         faults: Rows of `faults`.
@@ -58,7 +59,7 @@ def silences(times: Iterable[Ints], from_ns: int | None) -> tuple[Span, ...]:
 
     Args:
         times: The times at which ops began and ended, and at which brokers answered, in any order.
-        from_ns: Only later times count. None: the result is empty.
+        from_ns: Only later times count. If it is None, the result is empty.
     """
     if from_ns is None:
         return ()

@@ -3,12 +3,12 @@
 The sentence names the broker that had the record, the fault that hit that broker, and the next
 leader. Each clause needs its own evidence. Without the evidence, the clause is left out.
 
-- "Only n2 had it" needs three facts. No copy of another replica has the record. No other replica
-  lost anything at that offset. No other replica gave the record to a reader.
+- "Only n2 had it" needs three facts. No other replica's copy has the record. No other replica lost
+  anything at that offset. No other replica gave the record to a reader.
 - "Without it" is a clause about a leader. The clause needs one of three facts. The leader never had
-  the record. Or, in its own epoch, the leader wrote another record at the offset. Or the leader was
-  the last one, and its log only grew.
-- A fault is named as the reason of an election only if the fault was confirmed before that.
+  the record. Or, in its own epoch, the leader wrote another record at the offset. Or no leader came
+  after this leader, and the log of this leader only grew.
+- A fault is named as the reason of an election only if the fault was confirmed before the election.
 
 The sentence also lists the facts that the run did not record.
 """
@@ -83,9 +83,9 @@ _MEANWHILE = {
 }  # fmt: skip
 """Phrases for faults during which a leader can still acknowledge records."""
 _FOLLOWED = re.compile(r"follower of broker (\d+)\b")
-"""Finds the leader in the reason that a follower logs for a truncation (see `cluster.kafka`)."""
+"""The pattern of a follower's logged reason for a truncation; it finds the leader's id."""
 _AWAY = frozenset({"kill", "stop", "pause", "power-loss", "isolate"})
-"""Faults during which a broker follows no leader."""
+"""The faults during which a broker follows no leader."""
 _ALIVE = frozenset({"pause", "isolate"})
 """The faults in `_AWAY` that do not end the broker's process."""
 
@@ -93,13 +93,13 @@ _ALIVE = frozenset({"pause", "isolate"})
 def cause_of_loss(
     group: Group, record: Acked, by: Sequence[Acknowledger], *, what: str = "it"
 ) -> str:
-    """Return why an acknowledged record is in no log, or is not in the last leader's log.
+    """Return why an acknowledged record is missing from all logs, or from the last leader's log.
 
     Args:
         group: The partition.
         record: The missing record.
         by: The leaders that may have acknowledged the record.
-        what: The name of the record at its first mention.
+        what: How the sentence names the record at the first mention.
     """
     acks = "acks=1" if record.weak else "acks=all"
     nodes = list(dict.fromkeys(each.node for each in sorted(by, key=lambda one: one.broker < 0)))
@@ -308,7 +308,7 @@ def _isr_around(group: Group, record: Acked, leader: Acknowledger) -> set[int]:
 
 
 def _lacked(brokers: set[int]) -> str:
-    """Return a clause if followers in the ISR lacked a record acknowledged with acks=all."""
+    """Return a clause if followers in the ISR lacked a record of an acknowledged acks=all send."""
     *most, last = (f"n{each}" for each in sorted(brokers)) if brokers else ("",)
     names = f"{', '.join(most)} and {last} were" if most else f"{last} was"
     return f" though {names} in the ISR and did not have it" if brokers else ""
@@ -385,8 +385,8 @@ def _word(fault: Disturbance) -> str:
 def _when(group: Group, record: Acked, fault: Disturbance) -> str:
     """Return a phrase that says when a fault hit, relative to an acknowledgement.
 
-    The phrase is "" if the fault may have been over by then. An op with several sends ends with its
-    last send. A transaction ends with its commit.
+    The phrase is "" if the fault may have been over before the acknowledgement. An op with several
+    sends ends with its last send. A transaction ends with its commit.
     """
     if fault.begun_ns > record.acked_ns:
         send = sent(group, record.value)
@@ -452,7 +452,7 @@ def _was_down(group: Group, node: str, then: Next) -> bool:
 def _truncated(
     group: Group, record: Acked, leader: Acknowledger, then: Next, *, until_ns: int
 ) -> Iterator[str]:
-    """Yield a note if the acknowledging leader truncated the record only after `then`'s epoch."""
+    """Yield a note if the acknowledging leader truncated the record only after `then.epoch`."""
     node, log = leader.node, group.logs.get(FINAL, {}).get(leader.node)
     sure = log is not None and was_spared(group) and not moved(group)
     if not sure or had(group, record, node) or cut_at(group, record, node) is None:

@@ -18,12 +18,12 @@ SETTLED_NS = 10_000_000_000
 TOLD_LATE_NS = 5_000_000_000
 """The maximum delay until an election or a restart is reported, on a busy machine."""
 FOUND_LATE_NS = 5_000_000_000
-"""The maximum delay until an ended server is recorded: two successive checks must see it."""
+"""The maximum delay until a server's end is recorded: two successive checks must see the end."""
 
 
 _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
-"""The first part of the name of a rolling fault, which ends its targets in turn."""
+"""The first part of a rolling fault's name. A rolling fault ends its targets in turn."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
 """The resources that a fault can take from a broker. The measured effect has one of these kinds."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
@@ -34,10 +34,11 @@ _OF_CLIENTS = "client-connections"
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return the effect of each fault on servers: the measured one (`_DEEDS`), or the fault's kind.
+    """Return each fault's effect on servers: the measured effect (`_DEEDS`), or the fault's kind.
 
-    If a fault began but was not confirmed, its name gives its effect. A fault that kills or pauses
-    ZooKeeper keeps its kind: no broker is down then, so no broker takes over from another.
+    If a fault began but was not confirmed, the effect is taken from the name of the fault. For a
+    fault that kills or pauses ZooKeeper, the result is always the fault's kind. Such a fault stops
+    no broker, so no broker takes over from another.
     """
     did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
@@ -132,7 +133,7 @@ def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until
 
 
 def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
-    """Return whether no known event may have delayed or lost answers in a period.
+    """Return whether a period was free of known events that may have delayed or lost answers.
 
     The period must be in the main phase or later. No fault may have been in force during the period
     or shortly before it. All observers must report one leader epoch, and one process of each
@@ -179,7 +180,7 @@ def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
     """Return whether a leader epoch was first reported in a period; true if no epoch is known.
 
-    Epochs that only logs show have no times. If such an epoch is above all epochs in brokers'
+    An epoch has no time if only logs show it. If such an epoch is above all epochs in brokers'
     answers, it began after the last answer of some broker. A broker's stop at the run's end also
     moves leadership.
     """
@@ -196,7 +197,8 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 def first_told_ns(group: Group, epoch: int) -> int:
     """Return the time at which a leader epoch was first reported; -1 if unknown.
 
-    If only logs show the epoch, and all reported epochs are lower, return a time before its begin.
+    If only logs show the epoch, and all reported epochs are lower, return a time before the epoch's
+    begin.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]

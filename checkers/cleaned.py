@@ -8,19 +8,20 @@ removed too. Such a record never counts as the last record of a key.
 So a check cannot expect a committed record if a later record of its key may have committed:
 
 - The later record certainly committed, or the last leader's final log still holds that record.
-- The later record is a tombstone with a known offset. The tombstone may have been removed since.
+- The later record is a tombstone with a known offset. The tombstone may have been removed after
+  that.
 - The later record is a tombstone with an unknown offset. This tombstone may have been in any
   unexplained gap.
 - The later record is a second copy of a retried tombstone. A second copy is possible if the send
   had no answer, or if the producer is not idempotent. The cleaner never removes a later copy while
   the last leader's final log holds an earlier copy.
 
-An unexplained gap is an offset of the last leader's final log that holds nothing, and that no
-writer or reader reported. Above the last gap, no unknown record was removed. A tombstone is above
-every record that was acknowledged before the tombstone was sent. A truncated tombstone never
-committed, and a cleaner stops at the last stable offset. Before 3.1.0, a cleaner stopped only at
-open transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. In
-these cases, a tombstone may have been anywhere.
+An unexplained gap is an offset that is empty in the last leader's final log, and that no writer or
+reader reported. Above the last gap, no unknown record was removed. A tombstone is above every
+record that was acknowledged before the tombstone was sent. A truncated tombstone never committed,
+and a cleaner stops at the last stable offset. Before 3.1.0, a cleaner stopped only at open
+transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. In these
+cases, a tombstone may have been at any offset.
 
 Any other later record was truncated, or was replaced by a still later record of the key. Without
 the final log, every later record that was reported or read counts. Sends that certainly failed
@@ -91,7 +92,7 @@ def uncleaned(group: Group) -> Mask:
 def taken(group: Group) -> Ints:
     """Return the committed values that a cleaner may have removed before a reader read them.
 
-    Each broker cleans its own replica, and each replica may have led. So only values in all final
+    Each broker cleans its own replica, and each broker may have led. So only values in all final
     logs were certainly readable all the time.
     """
     return group.view(_taken)
@@ -103,7 +104,7 @@ def stayed(group: Group) -> Ints:
 
 
 def keys_in(group: Group, values: Ints) -> Ints:
-    """Return the number of each value's key."""
+    """Return the key numbers of values."""
     return key_numbers(values, group.facts.plan.keys)
 
 
@@ -232,7 +233,7 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return how many committed records, below a log's end, the cleaner removed from that log."""
+    """Return the number of committed records below a log's end that the cleaner removed from it."""
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())

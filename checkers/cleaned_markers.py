@@ -1,12 +1,12 @@
 """Find out if a cleaner may have removed a transaction's marker before the last leader got it.
 
 A cleaner keeps a marker for at least `delete.retention.ms` after the last record of the transaction
-has left the partition. The cleaner stops at the last stable offset, so every replica in sync has
-the marker by then. A replica that was out of sync for longer may keep a record of the transaction
-and never get the marker. Then the transaction stays open on this replica only. Kafka promises
-nothing to such a replica.
+has left the partition. The cleaner stops at the last stable offset. So when the cleaner removes a
+marker, every replica in sync has the marker. A replica that was out of sync for longer may still
+have a record of the transaction, and may never get the marker. Then the transaction stays open on
+this replica only. Kafka promises nothing to such a replica.
 
-All of these must hold:
+The marker may have been removed only if all of these are true:
 
 - The last leader's log has a record of the transaction, and no marker after the record. The
   record's epoch is earlier than the leader's epoch, because a leader writes all markers of its own
@@ -17,12 +17,13 @@ All of these must hold:
   longer than logs keep markers. After the send, each other replica that has the record without a
   marker was out of sync that long, too.
 
-A condition counts as true if it cannot be checked, because a log was not read to its end or the ISR
-was never reported. If the run shifts clocks, a cleaner may remove a marker at any time, but a
-replica in sync still has the marker.
+If a condition cannot be checked, it counts as true. This happens if a log was not read to its end,
+or if the ISR was never reported. If the run shifts clocks, a cleaner may remove a marker at any
+time, but a replica in sync still has the marker.
 
 A replica is out of sync while the reported ISR lacks it, and while its process is down. The replica
-may have fallen behind earlier, because the leader notices this late (`replica.lag.time.max.ms`).
+may have fallen behind earlier, because the leader notices a slow follower late
+(`replica.lag.time.max.ms`).
 """
 
 from collections.abc import Mapping
@@ -55,8 +56,8 @@ class _Open:
     """A transaction that is open in a log.
 
     Attributes:
-        offsets: The offsets of its records, at least of the first one.
-        sent_ns: When its first record was sent; -1: unknown.
+        offsets: The offsets of the transaction's records: of all records, or only of the first.
+        sent_ns: When the first record was sent; -1 if unknown.
     """
 
     offsets: Ints
@@ -98,7 +99,7 @@ def _is_whole(group: Group, log: ReplicaLog) -> bool:
 
 
 def _opened(group: Group, leader: Leader, log: ReplicaLog, offset: int) -> _Open | None:
-    """Return the transaction from an offset on; None if no cleaner can have removed its marker."""
+    """Return the open transaction at an offset; None if no cleaner can have removed its marker."""
     at = int(np.searchsorted(log.offsets, offset))  # A cleaner may have taken its first records.
     if at == len(log.offsets) or not _is_open(log, int(log.offsets[at])):
         return None
@@ -150,10 +151,10 @@ def _out_of_sync(group: Group) -> Mapping[int, Mapping[str, _Spans]]:
     """Return the periods in which each node's replica was out of sync.
 
     Returns:
-        Two mappings from a node to periods. In the first, the process was down. In the second, the
-        reported ISRs lacked the node. The key of each mapping is a time: so long before such a
-        period, a replica may already have been out of sync, unnoticed. Empty if no ISR was
-        reported.
+        Two mappings from a node to periods. The first has the periods in which the process was
+            down. The second has the periods in which the reported ISRs lacked the node. The key of
+            each mapping is a duration: for that long before a period, a replica may have been out
+            of sync unnoticed. If no ISR was reported, the result is empty.
     """
     told = told_by_leaders(group)
     if not told.num_rows:

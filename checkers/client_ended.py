@@ -8,8 +8,9 @@ library crashes, its program cannot continue. No fault of a run hits a worker. S
 the worker, never in the brokers. Only native code crashes this way: librdkafka, or another library
 that the worker uses. The worker's last output, such as a failed assertion, names the file.
 
-What would not prove it: an end by another signal (the kernel's OOM killer sends SIGKILL), or with
-an exit code. Such an end prevents a verdict on the run, but shows nothing about the client library.
+What would not prove it: an end with an exit code, or by another signal, for example by the SIGKILL
+of the kernel's OOM killer. Such an end prevents a verdict on the run, but shows nothing about the
+client library.
 """
 
 from checkers.facts import RunFacts

@@ -1,8 +1,8 @@
 """Find the broker, log or client library that caused a wrong answer to a client.
 
-An answer names no broker, but the leaders' own answers leave few candidates. A record's leader
-epoch names its writer. If every log was read to its end and lost nothing from an offset on, the
-logs show all values that were ever at these offsets.
+A response names no broker, but the leaders' reports of their leadership leave few candidates. A
+record's leader epoch shows which leader wrote the record. If every log was read to its end and lost
+nothing from an offset on, the logs show all values that were ever at these offsets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def sent(group: Group, value: int) -> Sent | None:
 
 
 def record_at(group: Group, value: int, offset: int) -> Acked:
-    """Return a value as a record at an offset; without a send of the value, its times are -1."""
+    """Return a value as a record at an offset. The times are -1 if no send has the value."""
     mine = sent(group, value)
     times = (mine.sent_ns, mine.acked_ns) if mine else (NONE, NONE)
     return Acked(value=value, offset=offset, sent_ns=times[0], acked_ns=times[1])
@@ -105,7 +105,10 @@ def nodes_at(group: Group, offset: int, value: int) -> list[str]:
 
 
 def log_with(group: Group, offset: int, value: int) -> tuple[ReplicaLog, int] | None:
-    """Return a log with a value at an offset (the last leader's if possible), and the index."""
+    """Return a log that holds a value at an offset, and the index.
+
+    The last leader's log is preferred.
+    """
     logs = [group.final_log, *final_logs(group)]
     for log in logs:
         at = log.at(offset) if log is not None else None
@@ -124,14 +127,14 @@ def offset_of(group: Group, value: int) -> int:
 
 
 def hold(nodes: Sequence[str], verb: str = "hold") -> str:
-    """Return a phrase such as `the logs of n1 and n2 hold`; "" without nodes."""
+    """Return a phrase such as `the logs of n1 and n2 hold`; "" if there are no nodes."""
     if len(nodes) <= 1:
         return "".join(f"the log of {node} {verb}s" for node in nodes)
     return f"the logs of {', '.join(nodes[:-1])} and {nodes[-1]} {verb}"
 
 
 def doubt(group: Group, offset: int, since_ns: int) -> str:
-    """Return why an offset may once have held another record, which no log holds there any more.
+    """Return why an offset may have held another record earlier, although no log shows that record.
 
     Args:
         group: The partition.
@@ -166,7 +169,7 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
 
 
 def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST) -> str:
-    """Return why a transaction's marker may have been written after an offset and lost again.
+    """Return why a transaction's marker may have been written above an offset, and later lost.
 
     Args:
         group: The partition.
@@ -255,23 +258,24 @@ def in_words(led: Sequence[Acknowledger], *, otherwise: str = "a broker") -> str
 
 
 def server(group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE) -> str:
-    """Return the brokers that may have answered the given polls, for a report; see `servers`."""
+    """Return, for a report, the brokers that may have answered the given polls; see `servers`."""
     return in_words(servers(group, value, reads, behind=behind))
 
 
 def servers(
     group: Group, value: int, reads: Mapping[int, int], *, behind: int = NONE, by_epoch: bool = True
 ) -> tuple[Acknowledger, ...]:
-    """Return the leaders that may have answered the given polls; none if followers serve reads.
+    """Return the leaders that may have answered the given polls.
 
-    A client may fetch before its poll, but only after the value was sent and the partition was
-    assigned.
+    The result is empty if followers serve reads. A client may fetch before its poll, but only after
+    the value was sent and the partition was assigned.
 
     Args:
         group: The partition.
         value: The value that the polls returned, or that the offset holds.
         reads: The ops of the polls, each with its end time.
-        behind: A value that the reader got earlier. A client's fetches come in order.
+        behind: A value that the reader got earlier. A client fetches values in the order of their
+            offsets.
         by_epoch: Whether the leader epochs in the answers limit the candidates.
     """
     if followers_serve(group):
@@ -302,7 +306,7 @@ def _placed_ns(group: Group, op_id: int, until_ns: int) -> int:
 
 
 def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int, epoch: int) -> str:
-    """Return the brokers that may have given a reader an answer without the given records.
+    """Return the brokers whose answer to a reader may have left out the given records.
 
     The broker may have led long before the op, because a client fetches ahead of its polls.
 
@@ -325,7 +329,7 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
 
 
 def misplaced(group: Group, value: int, offset: int, there: int) -> str:
-    """Explain why a value is at another offset than the one in its acknowledgement.
+    """Explain why a value is not at the offset that its acknowledgement named.
 
     Args:
         group: The partition.
@@ -372,7 +376,7 @@ def _first_told_ns(group: Group, epoch: int) -> int:
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:
-    """Return the end of a sentence that says which record the logs hold at an offset instead.
+    """Return the end of a sentence, which names the record that the logs hold at an offset.
 
     Args:
         group: The partition.
@@ -398,7 +402,7 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
 
 
 def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
-    """Return a phrase for a marker: the marker of a given record's transaction, or of another."""
+    """Return a phrase that says whether a marker belongs to the transaction of a given record."""
     own, producers = log.at(there), log.producer_ids
     if own is None or own >= at or not producers[own] == producers[at] >= 0:
         return "a transaction's marker"
@@ -407,7 +411,7 @@ def _whose_marker(log: ReplicaLog, at: int, there: int) -> str:
 
 
 def value_at(group: Group, offset: int) -> int:
-    """Return the value at an offset in a final log (the last leader's if possible), or -1."""
+    """Return the value at an offset in a final log, or -1. The last leader's log is preferred."""
     for log in (group.final_log, *final_logs(group)):
         at = log.at(offset) if log is not None else None
         if log is not None and at is not None and int(log.values[at]) >= 0:
@@ -416,7 +420,7 @@ def value_at(group: Group, offset: int) -> int:
 
 
 def held_at(group: Group, offset: int) -> str:
-    """Return the name of the value that a final log holds at an offset; "" if no log holds one."""
+    """Return the name of the value that a final log holds at an offset; "" if there is no value."""
     value = value_at(group, offset)
     return group.facts.name_of(value) if value >= 0 else ""
 

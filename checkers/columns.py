@@ -12,17 +12,17 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 NONE = -1
-"""The integer that replaces a null; offsets, epochs and times are never negative."""
+"""The integer that stands for null, because offsets, epochs and times are never negative."""
 _LARGEST = np.iinfo(np.int64).max
 _FEW = 127
 """The maximum number of distinct strings that one byte can number."""
 PIECE_ROWS = 4_000_000
 """Where possible, checkers process big tables in chunks of about this many rows."""
 _SOME = 10_000
-"""The number of sampled keys. The key ranges of the chunks are estimated from this sample."""
+"""How many keys are sampled. The key ranges of the chunks are estimated from this sample."""
 _PIECE = 1 << 18
 _DENSE = 4
-"""A lookup table may have at most this many places for each number; else the code sorts."""
+"""A lookup table has at most this many places for each number. Otherwise, the code sorts."""
 
 
 def array_of(table: pa.Table, name: str) -> "pa.Array[Any]":
@@ -140,7 +140,7 @@ def pieces(table: pa.Table, names: Sequence[str], keys: Ints) -> Iterator[pa.Tab
 
 
 def runs_of(*columns: npt.NDArray[Any]) -> Ints:
-    """Return the index of the first row of each run of equal rows, followed by the row count."""
+    """Return where each group of successive equal rows begins, followed by the row count."""
     length = len(columns[0])
     if not length:
         return np.zeros(1, dtype=np.int64)
@@ -162,15 +162,18 @@ def distinct(numbers: Ints) -> Ints:
 
 
 def ascending(numbers: Ints) -> Ints:
-    """Return the numbers in ascending order; the array itself if it is sorted already."""
+    """Return the numbers in ascending order.
+
+    If the array is already sorted, return the array itself.
+    """
     return numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
 
 
 def within(numbers: Ints, among: Ints) -> Mask:
     """Return a mask of the numbers that also occur in `among`.
 
-    `np.isin` uses a hash table if one number lies far from the rest. Such a number is `NONE`, the
-    value of a control record. A hash table is thirty times slower than sorting.
+    `np.isin` uses a hash table if one number is far from the others. `NONE`, the value of a control
+    record, is such a number. A hash table is thirty times slower than sorting.
     """
     if not len(numbers):
         return np.zeros(0, dtype=np.bool_)
@@ -201,7 +204,7 @@ def first_match(keys: Ints, among: Ints) -> Ints:
 
 
 def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
-    """Do the work of `first_match` with a lookup table, in a tenth of the time of a search."""
+    """Do the work of `first_match` with a lookup table, ten times faster than by search."""
     table = np.full(width + 1, NONE, dtype=np.int64)
     # Reversed, so the first index wins.
     table[among[::-1] - low] = np.arange(len(among) - 1, -1, -1)
@@ -210,7 +213,7 @@ def _first_in_table(keys: Ints, among: Ints, *, low: int, width: int) -> Ints:
 
 
 def shared(one: Ints, other: Ints) -> tuple[Ints | slice, Ints | slice]:
-    """Return the positions at which two ascending columns hold equal numbers, each number once.
+    """Return the indices at which two ascending columns have equal numbers, each number once.
 
     Equal columns are neither searched nor copied. The offsets of two replicas are mostly equal.
     """

@@ -12,9 +12,9 @@ from an older offset reads records again, so these records are processed twice.
 
 What would not prove it: a commit without an answer may arrive late and overwrite a later commit. A
 commit of a fenced member does not count. Offsets that a transaction commits do not count as commits
-of members. A log that may have been compacted does not count. If an unclean election, or a loss on
-the disks of all replicas, may have taken the commit, the anomaly is allowed. If the loss on disk is
-uncertain, the cause is unknown.
+of members. A log that may have been compacted does not count. The anomaly is allowed if the commit
+may have been lost by an unclean election, or by a loss on the disks of all replicas. If the loss on
+disk is uncertain, the cause is unknown.
 """
 
 from checkers.changes import NEVER_NS
@@ -186,7 +186,7 @@ def _why_told(group: Group, found: Anomaly) -> str:
 
 
 def _kept(group: Group, found: Anomaly) -> str:
-    """Return a clause if a later answer named the forgotten offset, which had thus been stored."""
+    """Return a clause if a later answer named the forgotten offset, so it had been stored."""
     last = number_in(found, "last_op_id")
     later = [
         each.told_ns
@@ -206,7 +206,7 @@ def _kept(group: Group, found: Anomaly) -> str:
 
 
 def _hit(group: Group, node: str, acked_ns: int, missed_ns: int) -> str:
-    """Return a clause with the first fault on a broker after the broker acknowledged a commit."""
+    """Return a clause about the first fault that hit a broker after it acknowledged a commit."""
     hits = [
         (each.confirmed_ns, each.kind)
         for each in group.facts.disturbances

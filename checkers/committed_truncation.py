@@ -19,9 +19,9 @@ back. In both cases no truncation is recorded.
 An announcement proves nothing if the leader's log at that time is unknown. The check takes that log
 from the first copy after the announcement. In a scenario, the copies of a step are made after all
 brokers were asked. If the leader held another record at the time of the announcement, the leader
-has dropped that other record since. The other record was committed, too. The announcement must be
-older than the copy that still has the record. The anomaly is allowed after an unclean election of a
-later epoch, and after a power loss of that replica.
+dropped that other record later. The other record was committed, too. The announcement must be older
+than the copy that still has the record. The anomaly is allowed after an unclean election of a later
+epoch, and after a power loss of that replica.
 """
 
 import re
@@ -83,10 +83,10 @@ class Dropped:
     Attributes:
         node: The replica's node.
         first, last, count: The first and the last offset, and the number of records.
-        had: The copy that still has the records. None: the replica announced these records as a
-            leader.
+        had: The copy that still has the records. It is None if the replica itself announced these
+            records as a leader.
         lacks: The log that lacks the records, or holds other records at their offsets.
-        after: The snapshot of that log.
+        after: The snapshot that has the log `lacks`.
         announced: The announcement that shows that the records were committed.
     """
 
@@ -149,7 +149,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
 
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
-    """Return how many records were compared, and which records a replica dropped between copies."""
+    """Return how many records were compared, and which records were dropped between two copies."""
     copies = _copies(group)
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
@@ -256,7 +256,7 @@ def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dro
 
 
 def _broker(node: str) -> int:
-    """Return a broker's number (`n2` is 2), or -2 if the name is not a broker's."""
+    """Return a broker's id (2 for `n2`), or -2 if the name is not the name of a broker."""
     number = node.removeprefix("n")
     return int(number) if number.isdecimal() else -2
 
@@ -326,8 +326,8 @@ def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
         offset: The first dropped offset.
         led: The epoch in which the replica led and held the record; -1 if another replica led.
             Truncations before that epoch are left out. A truncation's log line names the newest
-            epoch that the follower and its leader shared. If the leader's log has a newer epoch, up
-            to `led`, the truncation was before `led`.
+            epoch that the follower and its leader shared. If the leader's log has a newer epoch
+            that is not above `led`, the truncation was before `led`.
     """
     own = [each for each in truncations_of(group, offset) if each.node == node]
     found = []
@@ -423,7 +423,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _above_the_end(group: Group, node: str, end: int) -> list[str]:
-    """Return a phrase if a node's checkpoint has an epoch that starts above the end of the log.
+    """Return a phrase if an epoch in a node's checkpoint starts above the end of the log.
 
     A truncation always removes such an epoch.
     """

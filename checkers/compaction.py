@@ -1,7 +1,7 @@
-"""Build a run's tables from its streams and logs, in steps that tasks do in parallel.
+"""Build a run's tables from its streams and logs, in steps.
 
-A small run is one step. For a big run, a first step divides each unit (a writer or a node) into
-parts (`parts.py`). Then each part is a step, and writes files named
+Parallel tasks do these steps. A small run is one step. For a big run, a first step divides each
+unit (a writer or a node) into parts (`parts.py`). Then each part is a step, and writes files named
 `record/parts/<unit>-<part>.<table>.parquet`, sorted by place. Finally, each table is a step that
 merges these files, place by place. So a task holds at most one part, or one place of one table.
 Spark and the local engine run the same steps. A step returns only its reading problems.
@@ -53,8 +53,8 @@ class Step:
 
     Attributes:
         root: The run's folder.
-        unit: The unit to divide into parts, or the part to read. None: the whole run is one step,
-            or the step merges a table.
+        unit: The unit to divide into parts, or the part to read. It is None if the whole run is one
+            step, or if the step merges a table.
         number: The unit's number.
         table: The table to merge; otherwise empty.
         files: The names of the files to merge: all files that the parts wrote.
@@ -74,7 +74,7 @@ class Found:
     """The result of a step.
 
     Attributes:
-        problems: Problems because of which some data could not be read.
+        problems: The reasons why some data could not be read.
         parts: The parts of the unit, if the step divided a unit.
         files: The names of the files that a part wrote.
     """
@@ -97,13 +97,13 @@ class _Reading:
     number: int
     parts: list[Unit] = field(default_factory=list)
     problems: dict[int, list[Problem]] = field(default_factory=dict)
-    """The problems of each part. Key -1: the problems of the step that divided the unit."""
+    """The problems of each part. The key -1 has the problems of the step that divided the unit."""
     first: dict[str, BrokenStream] = field(default_factory=dict)
     files: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The names of the files that each part wrote."""
 
     def due(self) -> dict[int, Unit]:
-        """Return the parts that must be read next; a part of a broken stream may be read again."""
+        """Return the parts that must be read next. A part of a broken stream may be read twice."""
         unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
         if unread:
             return unread
@@ -153,7 +153,8 @@ def sweep_left(root: Path) -> None:
     """Remove the files of an interrupted compaction: parts, and incomplete tables.
 
     Args:
-        root: The run's folder. If another check works on this folder, nothing is removed.
+        root: The run's folder. If another check still uses this folder, the function removes
+            nothing.
     """
     with suppress(OSError), alone(root, wait=False):
         _sweep(root)
@@ -231,7 +232,7 @@ def _part_of(step: Step) -> Part:
 
 
 def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
-    """Read all parts of all units; read broken streams again, without the rows after the break."""
+    """Read all parts of all units. Read a broken stream again, up to the broken row."""
     while True:
         due = [
             Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)
@@ -363,7 +364,7 @@ def _leave_out(step: Step) -> list[Path]:
 def _by_place(name: str, files: Sequence[TableFile]) -> Iterator[pa.Table]:
     """Yield the rows of a table place by place, sorted as `ordered` sorts them.
 
-    Rows without a place are few, and are sorted together.
+    There are only few rows without a place, so these rows are sorted together.
     """
     places: set[Place | None] = {place for file in files for place in file.row_groups}
     homeless = _homeless(name, files) if None in places else {}
@@ -394,12 +395,12 @@ _Rank = tuple[tuple[bool, str | int], ...]
 
 
 def _rank(place: Iterable[str | int | None]) -> _Rank:
-    """Return a sort key for a place that matches `ordered`, with unknown values last."""
+    """Return a place's sort key, which sorts as `ordered` does: unknown values come last."""
     return tuple((each is None, 0 if each is None else each) for each in place)
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Yield a place's rows file after file, or return None if the files' key ranges overlap."""
+    """Return the rows of a place, file by file; or None if the key ranges of the files overlap."""
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),
@@ -412,7 +413,7 @@ def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa
 
 
 def _is_behind(later: Reach, earlier: Reach) -> bool:
-    """Return whether all keys of one file are greater than all keys of another, as far as known."""
+    """Return whether, by the known key columns, all keys of one file are above all of another."""
     known = min(len(later[0]), len(earlier[1]))
     return later[0][:known] > earlier[1][:known]
 

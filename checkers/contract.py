@@ -92,7 +92,7 @@ def allowed(
 
 
 def _jepsens_modes(facts: RunFacts) -> list[str]:
-    """Return the rows of `_JEPSEN_ALLOWS` that apply to a run."""
+    """Return the entries of `_JEPSEN_ALLOWS` that apply to a run."""
     fits = (facts.ww_deps, facts.plan.workload == "groups")
     return [mode for mode, fit in zip(_JEPSEN_ALLOWS, fits, strict=True) if fit]
 
@@ -100,8 +100,8 @@ def _jepsens_modes(facts: RunFacts) -> list[str]:
 def doubts(name: str, excuses: Iterable[str], judge: Judge) -> tuple[str, ...]:
     """Return the premises that do not hold because the effect of a fault on disks is unknown.
 
-    A premise counts only if the anomaly would be allowed if the loss were certain. An
-    anomaly that nothing allows stays a violation.
+    A premise counts only for an anomaly that a certain loss would excuse. An anomaly that nothing
+    allows stays a violation.
 
     Args:
         name: The anomaly's name.

@@ -24,8 +24,8 @@ class Entry:
 
     Attributes:
         offset: The offset of that record.
-        leader, epoch, isr: The partition's leader, leader epoch and ISR from then on; leader -1:
-            no leader.
+        leader, epoch, isr: The partition's leader, leader epoch and ISR from this record on. A
+            leader of -1 means that there is no leader.
         unclean: Whether the record marks the election as unclean.
         follows: Whether this entry follows the previous entry without a disputed record in between.
     """
@@ -66,7 +66,7 @@ def entries(group: Group) -> tuple[Entry, ...]:
 def undisputed(group: Group) -> tuple[Entry, ...]:
     """Return all records of the partition, or none if some are disputed.
 
-    So a record that is missing from a non-empty result was never written.
+    So if the result is not empty, it has all records that were ever written.
     """
     log = controllers_log(group)
     return () if log.disputed else log.entries
@@ -81,7 +81,7 @@ def elected(group: Group, epoch: int) -> Entry | None:
 
 @once
 def isr_before(group: Group, epoch: int) -> frozenset[int] | None:
-    """Return the ISR just before the election that began an epoch; None: not known."""
+    """Return the ISR just before the election that began an epoch; None if unknown."""
     written = entries(group)
     at = next(
         (at for at, each in enumerate(written) if each.epoch == epoch and each.leader >= 0), 0
@@ -115,7 +115,7 @@ def _controllers_log(group: Group) -> Log:
 
 
 def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
-    """Return each node's copy of the log: the records at each offset, two if reads differed."""
+    """Return each node's copy of the log: for each offset, its record, or two if reads differed."""
     rows = group.table("leadership")
     log = select(rows, equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr"))
     log = select(log, ints(log, "log_offset") >= 0)

@@ -1,7 +1,7 @@
 """corrupt-record: a record of this run differs from what its writer sent.
 
 Definition: a reader got, or a final log holds, a record whose value was sent to this partition. But
-the payload, key, headers or timestamp of that record differ from the sent ones.
+that record differs from the sent record in the payload, key, headers or timestamp.
 
 Why it proves something: key, headers and payload follow from the value and the timestamp in the
 payload (`results.record.contents`), so every byte is known. The producer computes the batch's
@@ -12,9 +12,9 @@ checksum is right, a broker wrote the changed record with a new checksum.
 What would not prove it: a value that was not sent to the partition is a `phantom`. A timestamp that
 the broker sets (`LogAppendTime`) does not count. Headers do not count in a message format without
 headers. Records of old runs, before messages had such contents, do not count. A fault that flips a
-bit excuses nothing, because the checksum is wrong then. But a log cleaner copies records without
-verifying their checksum, and computes a new checksum. With compaction, damage is allowed from the
-flipped batch on.
+bit excuses nothing, because after the fault the checksum is wrong. But a log cleaner copies records
+without verifying their checksum, and computes a new checksum. So in a compacted topic, damage is
+allowed in the flipped batch and in all later batches.
 """
 
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ def _stored(group: Group, log: ReplicaLog) -> tuple[int, list[Corrupt]]:
 def _merged(one: Corrupt, other: Corrupt) -> Corrupt:
     """Merge two findings about one record.
 
-    If the first finding has a poll, the result has that poll.
+    The result has the poll of the first finding, or otherwise the poll of the second.
     """
     by = one if one.polls else other
     return Corrupt(
@@ -214,7 +214,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _read_intact(group: Group, offset: int, value: int) -> str:
-    """Return a clause with the number of reads that got the record intact; "" if there are none."""
+    """Return a clause about the reads that got the record intact, with their number; else ""."""
     polls = group.table("polls")
     here = (ints(polls, "offset") == offset) & (ints(polls, "value") == value)
     count = int((here & (ints(polls, "damage") == 0)).sum())
@@ -223,7 +223,7 @@ def _read_intact(group: Group, offset: int, value: int) -> str:
 
 
 def _changed_when_served(group: Group, found: Anomaly, intact: list[str]) -> str:
-    """Explain which broker or client changed a record if no log holds the damaged version."""
+    """Explain which broker or client changed a record that is not damaged in any log."""
     offset, value = found.offset, number_in(found, "value")
     reads, count = reads_of(group, offset, [value]), number_in(found, "polls")
     first = number_in(found, "op_id")

@@ -1,4 +1,4 @@
-"""Find the truncations that can have dropped a record."""
+"""Find the truncations that may have dropped a record."""
 
 from checkers.acknowledger import Acked, acknowledgers, looks_at, moved, read_whole
 from checkers.columns import NONE
@@ -40,17 +40,17 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes on which a record was seen before the next leader can have led."""
+    """Return the nodes on which a record was seen before the next leader's epoch can have begun."""
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def cut_off(group: Group, record: Acked) -> str:
-    """Return a phrase with the nodes that truncated the record; "" if no node truncated it.
+    """Return a phrase that names the nodes which truncated the record; "" if no node did.
 
-    If some of these nodes certainly had the record, only these nodes are named. Otherwise, all
-    nodes are named that may have had the record.
+    If some of these nodes certainly had the record, only these nodes are named. Otherwise, the
+    phrase names all nodes that may have had the record.
     """
     cuts = may_have_dropped(group, record)
     known = nodes_that_had(group, record) if cuts else set()
@@ -62,10 +62,10 @@ def cut_off(group: Group, record: Acked) -> str:
 def told_cuts(group: Group, record: Acked) -> list[str]:
     """Return the nodes that truncated a record, for a sentence: at most two nodes.
 
-    The lines of brokers' logs do not show the time since the run's start. So a truncation from a
-    lower offset may be older than the record. The node of such a truncation is named in two cases:
-    there are no other nodes, or the node certainly had the record. With acks=1, the other nodes may
-    never have had the record.
+    The lines of brokers' logs do not show the time since the run's start. So a truncation that
+    began at a lower offset may be older than the record. The node of such a truncation is named in
+    two cases: there are no other nodes, or the node certainly had the record. With acks=1, the
+    other nodes may never have had the record.
     """
     cuts, known = may_have_dropped(group, record), nodes_that_had(group, record)
     mine = [

@@ -1,4 +1,4 @@
-"""G0 and G1c: cycles of ops that precede each other, also by process order or real-time order.
+"""G0 and G1c: ops precede each other in a cycle, by dependencies, process order or real time.
 
 Definition: a cycle of dependencies between ops (`checkers/dependencies.py`). A `G0` cycle has only
 write-write dependencies. A `G1c` cycle has at least one write-read dependency. With the suffix
@@ -6,18 +6,19 @@ write-write dependencies. A `G1c` cycle has at least one write-read dependency. 
 also use the order by the clock: one op ended before another began.
 
 Why it proves something: a transaction that reads another transaction's write must come after the
-writer's commit. Two transactions cannot each come after the other. A transaction also cannot come
+writer's commit. Two transactions cannot both come after each other. A transaction also cannot come
 after a transaction that began later. So one transaction read a value before that value was
 committed.
 
-What would not prove it: a cycle that needs a write-write edge. Kafka promises no order between the
-writes of concurrent transactions. The records of two transactions may have one order in one
-partition and the opposite order in another partition. Such cycles are reported, but always allowed.
-An op of unknown outcome never ends, so no op comes after it in real time.
+What would not prove it: a cycle that needs a write-write edge proves nothing. Kafka promises no
+order between the writes of concurrent transactions. The records of two transactions may have one
+order in one partition and the opposite order in another partition. Such cycles are reported, but
+always allowed. An op of unknown outcome never ends, so no op comes after it in real time.
 
-Each cycle is reported once, as the simplest kind that fits. Cycles without write-write edges come
-first, then cycles without process and real-time order. Each strongly connected component gives one
-anomaly, with its smallest cycle as the witness.
+Each cycle is reported once, as the simplest kind that fits. A kind without write-write edges is
+simpler than a kind with such edges. Then, a kind without process order and real-time order is
+simpler. Each strongly connected component gives one anomaly, with its smallest cycle as the
+witness.
 """
 
 from collections import Counter
@@ -69,10 +70,11 @@ class Edge:
         kind: write-write, write-read, process or realtime.
         source, target: The ids of the two ops.
         place, value, offset: The value that the source wrote, and the partition and offset of that
-            value. For an order: empty and -1.
+            value. For an edge of process order or real-time order, they are empty and -1.
         next_offset: The offset of the target's next write; for a write-write edge only.
-        process: The process, for a process order; otherwise -1.
-        ended_ns, began_ns: For an order: when the source ended and when the target began.
+        process: The process, for an edge of process order; otherwise -1.
+        ended_ns, began_ns: For an edge of process order or real-time order: when the source ended,
+            and when the target began.
         early: Evidence that the target read before the source's commit; empty without evidence.
         server, server_epoch: The broker that served a read, and its leader epoch; -1 if unknown.
         rest: The next record of the source's transaction if the target did not get it; otherwise
@@ -143,7 +145,8 @@ class Search:
         kinds: The kinds of dependencies that a cycle may have.
         through: The kind of dependency that a cycle must have.
         orders: The orders that a cycle may use besides dependencies.
-        shadows: A component is skipped if one of these anomalies already reported one of its ops.
+        shadows: If one of these anomalies already contains an op of a component, the component is
+            skipped.
     """
 
     name: str
@@ -215,8 +218,8 @@ def cycles(
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
     """Return the graph of the ops that depend on each other.
 
-    An op without dependencies is left out. The order needs no node for such an op: all ops before
-    that op also precede all ops after it.
+    An op without dependencies is left out. The order stays the same without such an op: all ops
+    before that op also precede all ops after it.
     """
     told, first = np.unique(ints(participants, "op_id"), return_index=True)
     ends = (ints(dependencies, "source"), ints(dependencies, "target"))
@@ -247,7 +250,7 @@ def _tangled(graph: Precedence) -> Precedence:
 
 
 def _fresh(graph: Precedence, search: Search, told: Mapping[str, Mask]) -> Iterator[Precedence]:
-    """Yield the components with a cycle of the search that no earlier search reported.
+    """Yield the components that have such a cycle, and that no earlier search reported.
 
     Each yielded component is marked as reported.
     """
@@ -314,7 +317,7 @@ def _check(name: str, group: Group) -> Findings:
 
 
 def _excused(facts: RunFacts, cycle: Cycle) -> bool:
-    """Return whether a cycle is allowed, because it may need a write-write edge.
+    """Return whether a cycle is allowed because a write-write edge may be part of it.
 
     For Jepsen's judge, every cycle is allowed if the run infers write-write edges.
     """

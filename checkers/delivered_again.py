@@ -6,14 +6,14 @@ confirmation.
 
 Why it proves something: an accepted or rejected record is in its final state. The share coordinator
 writes that state to its log before the broker sends the confirmation (KIP-932). The partition's
-next leader reads the state from there. While a member holds a record, the broker refuses
+next leader reads the state from this log. While a member holds a record, the broker refuses
 acknowledgements of other members. The broker also refuses an acknowledgement after the member's
 lock has expired.
 
-What would not prove it: an acknowledgement without an answer, an acknowledgement with an error, and
-a release. A record that was acquired before the confirmation proves nothing. The member may keep
-the record in its buffer while its lock expires and another member accepts the record. Then the poll
-of the first member returns the record after the confirmation.
+What would not prove it: an acknowledgement that got no answer or an error, and a release. A record
+that was acquired before the confirmation proves nothing. The member may keep the record in its
+buffer while its lock expires and another member accepts the record. Then the poll of the first
+member returns the record after the confirmation.
 
 The client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the
 member's join, and its last empty poll minus the longest request (`workloads.sharer`). The later
@@ -22,8 +22,8 @@ confirmation and had no empty poll after the confirmation.
 
 A replaced leader may not yet know that it was replaced. Such a leader delivers records without
 asking the share coordinator. So every broker must first have learned the leader epoch of the
-confirmation, or a later one. The anomaly is allowed if an unclean election, or a loss on the disks
-of all replicas, may have removed the group's state.
+confirmation, or a later epoch. The anomaly is allowed if an unclean election, or a loss on the
+disks of all replicas, may have removed the group's state.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def _check(group: Group) -> Findings:
 
 
 def _describe(group: Group, done: pa.Table, given: pa.Table) -> Anomaly:
-    """Return the anomaly for a delivery, from its row and the row of the earlier confirmation."""
+    """Return the anomaly for a delivery, given the rows of the delivery and of the confirmation."""
 
     def number(table: pa.Table, name: str) -> int:
         return int(ints(table, name)[0])

@@ -53,8 +53,9 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
     """Return the time from which every leader of the partition must respect each confirmation.
 
     A replaced leader may still deliver records until it learns about its replacement. The share
-    coordinator refuses only the leader's write. So every broker must have learned the leader epoch
-    of the confirmation, or a later one. `NEVER_NS`: some broker is not known to have learned this.
+    coordinator refuses only the writes of such a leader. So every broker must have learned the
+    leader epoch of the confirmation, or a later epoch. The time is `NEVER_NS` if this is unknown
+    for some broker.
     """
     told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
     epochs = np.full(done.num_rows, NONE, dtype=np.int64)
@@ -80,7 +81,7 @@ def _known_ns(group: Group, epoch: int) -> int:
 
 
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
-    """Return the time from which a broker certainly has the role that its answer shows.
+    """Return the time from which a broker certainly has the role that an answer of it shows.
 
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
     resource can delay the change of role until the end of the fault.
@@ -96,7 +97,7 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
 
 
 def rows_in(records: pa.Table, among: pa.Table) -> Ints:
-    """Return, for each record, its row number in another table; -1 if it is not in that table.
+    """Return the row number of each record in another table; -1 if the record is not in that table.
 
     Args:
         records: Rows with offset and value. After a truncation, another value may use an offset

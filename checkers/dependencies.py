@@ -50,21 +50,21 @@ DEPENDENCIES = schema_of(
     next_offset=pa.int64(), server=pa.int64(), server_epoch=pa.int64(), rest=pa.int64(),
     early=pa.string(), place=_PLACE,
 )  # fmt: skip
-"""The columns of a dependency: one row for each pair of ops and kind, at the lowest offset.
+"""The columns of a dependency: a row for each pair of ops and each kind, at the lowest offset.
 
 `source` and `target` are op ids. The source wrote `value` at `offset`. For `WW`, the target wrote
 at `next_offset`. For `WR`, `early` is the evidence that the target read the value before the
 source's commit; `early` is almost always null. For `WR`, `server` and `server_epoch` are the broker
-that led during the whole read, and its epoch. `rest` is the next record of the source's
-transaction, if the target did not get it. `place` is the partition's name.
+that led during the whole read, and its epoch. If the target did not get the next record of the
+source's transaction, `rest` is that record's offset. `place` is the partition's name.
 """
 PARTICIPANTS = schema_of(
     op_id=pa.int64(), process=pa.int64(), invoke_ns=pa.int64(), complete_ns=pa.int64()
 )
 """The columns of an op that sent or read a record.
 
-`complete_ns` is null if the op did not end with `ok`. If an op has no end, nothing is known to come
-after the op. An op has one row for each of its partitions.
+`complete_ns` is null if the op did not end with `ok`. If an op has no end, no op is known to come
+after it. An op has one row for each of its partitions.
 """
 
 
@@ -122,10 +122,10 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
 
 
 def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
-    """Return whether a marker may end the transaction of another op than the given one.
+    """Return whether a marker may end a transaction that belongs to another op than the given op.
 
-    It does so if the producer's last record before the marker belongs to another op. In that case,
-    the given op's own marker is missing.
+    The result is true if the producer's last record before the marker belongs to another op. In
+    that case, the given op's own marker is missing.
     """
     log = group.final_log
     at = log.at(marker) if log is not None else None
@@ -140,7 +140,7 @@ def _shared(group: Group, sends: pa.Table, op_id: int, marker: int) -> bool:
 
 
 def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """Return, for each read, the broker that led during the whole read, and its epoch, or -1.
+    """Return, for each read, the broker that led during the whole read, and the epoch; else -1.
 
     Leader epochs only increase. The leader itself reported the record's epoch before the read and
     after the read. Until some time after the read, no source reported a later epoch.
@@ -176,14 +176,14 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
 
 
 def _firsts(told: pa.Table) -> Ints:
-    """Return the time at which each epoch first occurred in an answer, sorted by epoch."""
+    """Return, for each epoch in ascending order, the time at which an answer first named it."""
     order = np.lexsort((ints(told, "observed_ns"), ints(told, "leader_epoch")))
     epochs = ints(told, "leader_epoch")[order]
     return ints(told, "observed_ns")[order][runs_of(epochs)[:-1]]
 
 
 def _rest(group: Group, sends: pa.Table, columns: Sequence[Ints], lasts: Ints) -> Ints:
-    """Return, for each read, the offset of the transaction's next record if unread, or -1."""
+    """Return, for each read, the offset of the transaction's next unread record, or -1."""
     source, _, kinds = columns[:3]
     log, nothing = group.final_log, np.full(len(source), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
@@ -253,7 +253,7 @@ def _write_read(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
 
 
 def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return, for each pair of ops and kind, the rows with the lowest and highest offset."""
+    """Return the rows with the lowest and the highest offset of each pair of ops and each kind."""
     order = order_of(source, target, kind)
     back = offsets[order[1:]] < offsets[order[:-1]]
     for key in (source, target, kind):

@@ -1,12 +1,12 @@
 """Find records that brokers lost by power losses, wipes and flipped bits.
 
-Kafka leaves flushing to the kernel, and relies on replicas that do not fail together. There are
-four reasons why a replica may lose a record. Its node lost power before a flush. Its disk was
-wiped. Its disk claimed a flush that never happened. A bit flipped in an earlier batch. The contract
-allows the loss of a record that every replica lost in such a way. If one replica that may have held
-the record was not hit, the loss is not excused. The loss is also not excused if the replicas were
-hit one after another, and each was back in the ISR before the last was hit. The answers of a single
-broker must show that order.
+Kafka lets the kernel decide when data is flushed, and relies on replicas that do not fail together.
+There are four reasons why a replica may lose a record. Its node lost power before a flush. Its disk
+was wiped. Its disk claimed a flush that never happened. A bit was flipped in an earlier batch. The
+contract allows the loss of a record that every replica lost in such a way. If one replica that may
+have held the record was not hit, the loss is not excused. The loss is also not excused if the
+replicas were hit one after another, and each was back in the ISR before the last was hit. The
+answers of a single broker must show that order.
 
 A fault may have removed every record that was acknowledged before the broker could answer again. An
 acknowledgement that a busy client saw later does not count.
@@ -44,7 +44,7 @@ TOLD_LATE_NS = 2 * _NS_PER_S
 _STARTS_NS = 400_000_000
 """The minimum time from the start of a JVM to the broker's first answer. Usually, seconds pass.
 
-A busy client may record an answer of the old process for this long after the new JVM's start.
+A busy client may record an answer of the old process up to this long after the new JVM's start.
 """
 LYING = "lost-flushes"
 """The family of faults in which a disk claims a flush, but loses the data when power is lost."""
@@ -54,7 +54,7 @@ Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
 """A lost range: topic, partition, log end after the fault, log end before it, node.
 
-Node "": any target of the fault.
+If the node is "", it may be any target of the fault.
 """
 
 
@@ -84,7 +84,7 @@ def _costs(faults: pa.Table, excuse: Excuse) -> Mask:
 
 
 def is_of_family(faults: pa.Table, family: str) -> Mask:
-    """Return a mask of the faults of a family, which is given by its name in the plan."""
+    """Return a mask of the faults of a family. `family` is the name that the plan uses."""
     told = [json_object(spec).get("family") == family for spec in texts(faults, "spec")]
     return np.array(told, dtype=np.bool_)
 
@@ -102,7 +102,7 @@ def was_begun(faults: pa.Table) -> Mask:
     """Return a mask of the faults that may have affected their targets, confirmed or not.
 
     Newer rows have a field `begun`. In older rows, a fault that was left out has no targets. If a
-    fault was refused before its begin, an older row has a mark for this, and no heal.
+    fault was refused before it began, an older row says so, and has no heal.
     """
     rows = zip(
         faults["targets"].to_pylist(), texts(faults, "spec"), texts(faults, "effect"),
@@ -241,7 +241,7 @@ Each kind has the same name as its excuse.
 
 
 def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
-    """Return the excuses of the faults by which every replica of a partition lost an offset.
+    """Return the excuses of the faults that removed an offset from every replica of a partition.
 
     Args:
         group: The partition.
@@ -249,8 +249,8 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         known_ns: When the record was known to be in the log (its acknowledgement); -1 if unknown.
 
     Returns:
-        The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). Empty
-        if some replica must have kept the record.
+        The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). The
+        result is empty if some replica must have kept the record.
     """
     took = [
         loss
@@ -293,7 +293,7 @@ def first_known_ns(group: Group, offset: int) -> int:
 
 
 def _told_until_ns(group: Group, loss: DiskLoss) -> int:
-    """Return the last time at which an answer can only come from the process before a loss.
+    """Return the time up to which every answer comes from the process that ran before a loss.
 
     A restarted broker acknowledges nothing for a short time.
     """
@@ -322,14 +322,14 @@ def _hit_together(
     *,
     count: int | None = None,
 ) -> tuple[str, ...]:
-    """Return the excuses of losses that left all given replicas without the record at one time.
+    """Return the excuses of losses by which all given replicas lacked the record at the same time.
 
     Args:
         group: The partition.
         took: The losses.
         offset: The record's offset.
         replicas: The nodes that may have a replica.
-        count: The number of these nodes that had one; None: all.
+        count: The number of these nodes that had a replica. None means all nodes.
     """
     least = len(replicas) if count is None else count
     for last in took:
@@ -343,7 +343,7 @@ def _hit_together(
 def _hit_the_isr(
     group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = _ANY
 ) -> bool:
-    """Return whether losses hit every member of an ISR that may have had the only copies."""
+    """Return whether losses hit all members of an ISR, which may have had the only copies."""
     hit = frozenset(node for loss in took for node in loss.nodes)
     return any(
         known_ns > wider_ns - TOLD_LATE_NS and _hit_together(group, took, offset, isr)
@@ -357,9 +357,9 @@ def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[s
 
     Returns:
         For each ISR, a time. Before the broker reported this ISR, it may have reported a different
-        ISR with a member that was not hit. The time is the time of the last report of such a
-        different ISR; -1 if there is none. If several brokers reported the ISR, the earliest time
-        counts, because a broker may learn of a change late.
+        ISR, with a member that was not hit. The time is the time of the last report of such a
+        different ISR; -1 if there was no such report. If several brokers reported the ISR, the
+        earliest time counts, because a broker may learn of a change late.
     """
     answers: dict[tuple[str, str, int], list[Told]] = {}
     for each in told_isrs(group):
@@ -376,8 +376,8 @@ def _isrs(group: Group, loss: DiskLoss, hit: frozenset[str]) -> dict[frozenset[s
 def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the excuses for several losses together.
 
-    If one loss has no excuse, the result is empty. If one loss is uncertain, the result lists the
-    doubts instead.
+    If one loss has no excuse, the result is empty. If one loss is uncertain, the result has only
+    the doubts.
 
     Args:
         each: The results of `lost_on_disks`.
@@ -399,7 +399,7 @@ def last_copies_went(group: Group, offset: int) -> bool:
 
 
 def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
-    """Return the nodes that a loss had hit and that had not yet returned to the ISR by a time."""
+    """Return the nodes that a loss had hit, and that were not yet in the ISR again at a time."""
     if loss.began_ns > at_ns:
         return set()
     again = {

@@ -67,7 +67,7 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return the cause that removed the end of a replica's log before the log grew again."""
+    """Return what may have removed the end of a replica's log. Later the log grew again."""
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     by_disk = any(
         node in each.nodes
@@ -86,7 +86,10 @@ def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
 
 
 def why_it_kept(group: Group, found: Anomaly, epochs: Mapping[str, int]) -> str:
-    """Return why a replica kept a record of an older epoch; `Proved` if rows show the reason."""
+    """Return why a replica kept a record of an older epoch.
+
+    `Proved` means that rows show the reason.
+    """
     logs, first = compared_logs(group, found)
     stale, fresh = sorted(epochs, key=lambda node: epochs[node])
     newer = [node for side in sides(logs, first) if side.epoch == epochs[fresh]

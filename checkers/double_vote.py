@@ -3,18 +3,18 @@
 Definition: one voter gave two different votes in one epoch. Votes come from `quorum-state` files
 and from the voter's own log lines. A log line shows one of three things: the candidate that the
 voter voted for, a vote request that the voter granted, or the voter's own candidacy. Two votes
-differ if the candidates differ. They also differ if both log folders are known and differ (KIP-853:
-a replaced disk is another voter).
+differ if the candidates differ. If both log folders are known, votes for different folders differ,
+too (KIP-853: a replaced disk is another voter).
 
 Why it proves something: a majority elects the leader of an epoch, and two majorities share a voter.
-If no voter votes twice, an epoch has one leader. A voter that votes twice can give an epoch two
-leaders, even if that did not happen in this run.
+So an epoch has one leader if each voter votes only once. A voter that votes twice can give an epoch
+two leaders, even if that did not happen in this run.
 
 What would not prove it: a pre-vote (KIP-996) is only a question, and may be granted to several
-candidates. A voter may follow a leader that it did not vote for. If only one of two votes has a
-folder, that difference proves nothing, because `quorum-state` version 0 does not store the folder.
-If a voter's log files were rotated away, some votes may be missing. `rows` shows how many votes
-were seen.
+candidates. A voter may follow a leader that it did not vote for. If only one of two votes names a
+folder, this proves nothing, because `quorum-state` version 0 does not store the folder. If a
+voter's log files were rotated away, some votes may be missing. `rows` shows how many votes were
+seen.
 """
 
 from dataclasses import dataclass

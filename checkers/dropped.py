@@ -1,8 +1,8 @@
-"""Find records that may have been truncated, because weak promises allow that.
+"""Find the records that may have been truncated, because weak promises allow truncation.
 
 With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
-may get its offset. If two records are both at their acknowledged offsets, neither was dropped. So
-no excuse applies to an anomaly between these two records.
+may get its offset. Two records that are both at their acknowledged offsets were not dropped. So no
+excuse applies to an anomaly between these two records.
 """
 
 import numpy as np
@@ -21,8 +21,8 @@ _BEHIND_ALL = int(np.iinfo(np.int64).max)
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
     """Return a mask of the records that are not at their offsets in the leader's final log.
 
-    Every record counts as dropped if there is no final log. A record below the log's start, which
-    retention moved, also counts.
+    Every record counts as dropped if there is no final log. A record below the log's start also
+    counts as dropped, even if retention removed the record.
     """
     log = group.final_log
     if log is None or not len(log.offsets):
@@ -31,7 +31,7 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
 
 
 def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
-    """Return the excuses for the loss of a transaction's marker while its record is in the log.
+    """Return the excuses for the loss of a transaction's marker, if its record is still in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
     election, or a loss on the disks of all replicas, can remove a marker after the record. An
@@ -59,7 +59,7 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
-    """Return, for each excuse, a mask of the records that every replica lost on its disk.
+    """Return, for each excuse, a mask of the records that the disks of all replicas lost.
 
     Args:
         group: The partition.

@@ -2,21 +2,22 @@
 
 Definition: among polls and the leader's final log, one value has two or more offsets.
 
-Why it proves something: each value is sent by one send. With an idempotent producer, the broker
-must recognise a retry by (producer id, epoch, sequence), and keep one copy. The evidence gives
-these three numbers for each copy. If they are equal, the broker is at fault. If the epochs differ,
-the client itself sent the value again.
+Why it proves something: the workload sends each value only once. With an idempotent producer, the
+broker must recognise a retry by (producer id, epoch, sequence), and keep one copy. The evidence
+gives these three numbers for each copy. If they are equal, the broker is at fault. If the epochs
+differ, the client itself sent the value again.
 
 What idempotence does not promise: without transactions, an idempotent producer may ask for a new
-epoch or a new id. Then it may resend everything unacknowledged. librdkafka does so after messages
-timed out. It also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER answers during a leader change
-(librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98, KIP-360).
+epoch or a new id. Then the producer may resend all unacknowledged messages. librdkafka does so
+after messages timed out. librdkafka also does so after some OUT_OF_ORDER_SEQUENCE_NUMBER errors
+during a leader change (librdkafka#4953). Brokers recognise retries only within one epoch (KIP-98,
+KIP-360).
 
 Such a copy gets the label `new-producer-epoch` under two conditions. First, every copy has its own
 epoch, and later copies of one producer id have later epochs, because brokers then refuse an older
-epoch. Second, only the last copy may be the acknowledged one, because a client resends only
-messages without an answer. In a transaction this label is never given, because the coordinator
-fences the older epoch.
+epoch. Second, no copy except the last was acknowledged, because a client resends only messages that
+got no answer. In a transaction this label is never given, because the coordinator fences the older
+epoch.
 
 Such copies are allowed only if the client may have missed the answer because of a fault, an
 election, a restart, or a sleeping machine. In a quiet period, the cause is unknown, so the anomaly
@@ -26,9 +27,9 @@ was cleaned away and no remaining record shows its epoch (`resent`).
 What would not prove it: retries without idempotence may write twice by design (allowed). If a value
 is polled twice at one offset, that is only a second read. A value that the harness sent twice is
 reported as `malformed-history`. After an unclean election, a copy may be read, truncated, and sent
-again to the new leader, which cannot know the first copy. That is allowed while the final log has
-at most one copy. (Seen on 4.3.1: a reader got offset 292, and the leader from outside the ISR got
-296.)
+again to the new leader, which cannot know the first copy. That is allowed if the final log has at
+most one copy. (For example, on 4.3.1 a reader got the value at offset 292, and the leader from
+outside the ISR stored the value at 296.)
 """
 
 from collections.abc import Sequence
@@ -120,7 +121,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
 
 
 def _sent_in_quiet(group: Group, value: int) -> bool:
-    """Return whether no known event can explain that a value's sender missed the answer."""
+    """Return whether a value was sent in a quiet time, so that no event explains a lost answer."""
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
@@ -161,7 +162,7 @@ def _in_transaction(group: Group, value: int) -> bool:
 
 
 def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether the cleaner removed a copy from all logs, so that its epoch is unknown.
+    """Return whether a copy's epoch is unknown because the cleaner removed the copy from all logs.
 
     The result is false if a remaining record of the same writer shows the epochs.
     """
@@ -179,7 +180,7 @@ def _acknowledged(group: Group, value: int) -> set[int]:
 
 
 def _dropped_uncleanly(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether an unclean leader may have lacked all copies that the final log lacks."""
+    """Return whether an unclean election can explain all copies that the final log lacks."""
     gone = [at for at in offsets if not _copies_left(group, value, [at])]
     return all(took_value_at(group, at, [value]) for at in gone)
 
@@ -249,7 +250,7 @@ def _written(group: Group, value: int, offset: int) -> tuple[int, int, int] | No
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Explain who wrote a value twice, by the producer, epoch and sequence of its copies."""
+    """Explain which broker or client wrote a value twice, from the producer data of the copies."""
     value, offsets = number_in(found, "value"), numbers_in(found, "offsets")
     known = [_written(group, value, offset) for offset in offsets]
     written = [each for each in known if each is not None]
@@ -282,7 +283,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _together(group: Group, value: int, offsets: Sequence[int]) -> list[int]:
-    """Return the offsets at which one log holds a value twice or more; empty without such a log."""
+    """Return the offsets at which one log holds a value more than once; empty if no log does so."""
     for log in (
         group.final_log,
         *(log for copies in group.logs.values() for log in copies.values()),
@@ -385,7 +386,7 @@ def _sent_again(
 
 
 def _went_on(group: Group, value: int, offset: int) -> str:
-    """Return a phrase if a copy's producer next sent a message with the same id and epoch."""
+    """Return a phrase if the producer of a copy continued with the same producer id and epoch."""
     found = log_with(group, offset, value)
     if found is None:
         return ""
@@ -418,7 +419,7 @@ def _went_back(group: Group, value: int, offset: int) -> str:
 
 
 def _only_read(group: Group, value: int, offsets: list[int]) -> str:
-    """Explain why a value was read at offsets where no log holds it."""
+    """Explain why a value was read at offsets at which no log holds this value."""
     if not offsets:
         return "no replica's log shows which broker wrote the value twice"
     offset, mine = offsets[0], sent(group, value)

@@ -17,7 +17,7 @@ class Spread(Protocol):
     """A function that runs a task for each share of the work, in parallel if possible."""
 
     def __call__(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Return the task's result for each share, in the order of the shares."""
+        """Return the results of the task, in the order of the shares."""
 
 
 def in_turn(do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
@@ -43,4 +43,4 @@ class Engine(Protocol):
         """Return the results of each group of the runs, in any order."""
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Run a task on this machine's files for each share of the work; see `Spread`."""
+        """Run a task for each share of the work, on the files of this machine; see `Spread`."""

@@ -5,14 +5,15 @@ log, the record at that offset has another epoch.
 
 Why it proves something: a leader writes its epoch into each batch that it appends. Each replica and
 each reader fetches the batch unchanged (KIP-101, KIP-320). Readers get only committed records, and
-a committed record is never replaced. So two epochs at one offset are two records, even with the
-same value. The record that was read was truncated, and then written or fetched again.
+a committed record is never replaced. So two epochs at one offset mean two different records, even
+if the records have the same value. The record that was read was truncated, and then written or
+fetched again.
 
 What would not prove it: message formats before 0.11 have no epoch. If the final log lacks the
 offset, the record was lost or deleted by retention. The anomaly is allowed after an unclean
-election, and if every replica lost the offset on its disk: another record may have taken the
-offset. If both records have the same value, the anomaly is allowed only if the client had time to
-send the value again.
+election, and if the disks of all replicas lost the offset. In both cases, another record may have
+got the offset. If both records have the same value, the anomaly is allowed only if the client had
+time to send the value again.
 """
 
 from dataclasses import dataclass
@@ -48,11 +49,10 @@ class Mismatch:
 
     Attributes:
         offset: The offset.
-        read, logged: The epoch in the first poll that differs from the log, and the epoch in the
-            log.
+        read, logged: The epoch in the first poll that differs from the log, and the log's epoch.
         op_id, read_ns: The op of that poll, and the time at which the op ended; -1 if unknown.
         value: The value that the poll returned, -1 if unknown.
-        polls: The number of polled records of that offset with another epoch than the log.
+        polls: How often polls returned this offset with another epoch than the log has.
     """
 
     offset: int
@@ -225,10 +225,10 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
 
 
 def _next(group: Group, epoch: int, last: int) -> bool:
-    """Return whether the last known epoch is the one directly after the given epoch.
+    """Return whether `last` is the highest known epoch, and comes directly after `epoch`.
 
     A leader names the end of the last epoch that both logs have (KIP-279). The follower may drop
-    records of any epoch between that epoch and the leader's epoch.
+    records of any epoch after that epoch and before the leader's epoch.
     """
     told = ints(group.table("leadership"), "leader_epoch").tolist()
     known = [*told, *(each.epoch for each in group.view(epoch_starts))]
@@ -236,7 +236,7 @@ def _next(group: Group, epoch: int, last: int) -> bool:
 
 
 def _cut_there(group: Group, offset: int, epoch: int) -> str:
-    """Return a clause on nodes that truncated records of an epoch at an offset; "" if none."""
+    """Return a clause about the nodes that truncated records of an epoch at an offset; else ""."""
     ends = f"epoch {epoch} ends at offset {offset} there"
     cuts = [each for each in truncations_of(group, offset) if each.reason.endswith(ends)]
     nodes = sorted({each.node for each in cuts})
@@ -247,7 +247,7 @@ def _cut_there(group: Group, offset: int, epoch: int) -> str:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return the time at which an epoch first occurred in an answer about leaders or in a poll."""
+    """Return when an epoch was first observed, in a poll or in an answer about leaders."""
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
     return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))

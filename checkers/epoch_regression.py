@@ -1,22 +1,23 @@
-"""epoch-regression: a leader epoch became smaller, although it can only grow.
+"""epoch-regression: a leader epoch became smaller, although leader epochs only grow.
 
 Definition: the epoch decreases in one of these places.
 
 - In metadata: within one process of an observer, in ZooKeeper, or along the metadata log below the
   quorum's high watermark.
-- In a log: a batch has a smaller epoch than an earlier batch (-1, no epoch, is ignored).
-- In a checkpoint after a clean stop: a record of an epoch lies below the epoch's start, or at or
-  above the start of the next line. Or the checkpoint has no line at all.
+- In a log: a batch has a smaller epoch than an earlier batch. Batches without an epoch (-1) are
+  ignored.
+- In a checkpoint after a clean stop: a record's offset is below the start of its epoch, or reaches
+  the start of the next line. It also counts if the checkpoint has no line at all.
 
-Why it proves something: leader epochs are the only order of leaders that needs no clock. A leader
+Why it proves something: only leader epochs show the order of leaders without a clock. A leader
 appends with its own epoch, which is larger than all earlier epochs. A follower's log is a copy of
 the leader's log. If checkpoint and records disagree, a follower that asks where an epoch ends gets
 a wrong answer. Then the follower truncates too much or too little.
 
 What would not prove it: a restarted broker (another incarnation) forgets the epoch. Answers that
-overlap in time have no order. Another broker's view may be older. Records in message formats
-without an epoch do not count. Checkpoint lines without records are normal. Records below the log's
-start do not count: they are deleted, and so are their checkpoint lines, even if the records' file
+overlap in time have no order. Another broker may still know an older epoch. Records in message
+formats without an epoch do not count. Checkpoint lines without records are normal. Records below
+the log's start do not count: the records and their checkpoint lines are deleted, even if the file
 still exists. The checkpoint of a killed broker does not count. An empty checkpoint does not count
 if a fault hit the disk.
 """
@@ -61,7 +62,7 @@ class Regression:
         source: metadata, zookeeper, metadata-log, log, or checkpoint.
         node: The node that answered, or the node of the log.
         epoch: The epoch that is too small; for a checkpoint, the record's epoch.
-        after: The larger epoch before it; for a checkpoint: -1.
+        after: The larger epoch that came before; -1 for a checkpoint.
         offset: The first record's offset; -1 for answers.
         count: The number of such rows or records.
         where: A phrase for reports: the place, and what came before it.
@@ -80,7 +81,7 @@ class Regression:
 
 
 def _told(rows: pa.Table, source: str) -> tuple[int, list[Regression]]:
-    """Count the compared answers of one observer's process, and find the first decrease."""
+    """Count the answers of one observer's process that were compared; find the first decrease."""
     observed_ns, epochs = ints(rows, "observed_ns"), ints(rows, "leader_epoch")
     order = np.argsort(observed_ns, kind="stable")
     done = np.searchsorted(observed_ns[order], ints(rows, "asked_ns"), side="left")
@@ -120,7 +121,7 @@ def _observers(group: Group, source: str) -> Iterator[pa.Table]:
 
 
 def _along_metadata(group: Group) -> Iterator[tuple[int, list[Regression]]]:
-    """Yield, for each node's metadata log, the number of compared rows, and a decrease, if any.
+    """Yield how many rows of each node's metadata log were compared, and any decrease in them.
 
     Only rows below the quorum's high watermark count.
     """
@@ -179,7 +180,7 @@ def _along(log: ReplicaLog, snapshot: str) -> Iterator[Regression]:
 
 
 def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[Regression]]:
-    """Count the records with an epoch, and find those that contradict the checkpoint."""
+    """Count the records that have an epoch, and find the records that contradict the checkpoint."""
     epochs, starts = np.array(lines, dtype=np.int64).reshape(-1, 2).T
     with_epoch = (log.epochs >= 0) & (log.offsets >= log.start)
     written, offsets = log.epochs[with_epoch], log.offsets[with_epoch]
@@ -312,7 +313,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _by_metadata(group: Group, found: Anomaly, node: str) -> str:
-    """Explain which of a broker's two reports of an epoch was wrong: the earlier or the later one.
+    """Explain which of a broker's two reports of an epoch was wrong.
 
     The controllers' log has every epoch that is larger than its own smallest epoch. Older epochs
     may be in a snapshot. A disk fault may have removed any epoch.
@@ -392,7 +393,7 @@ def _by_copies(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _too_early(group: Group, held: Side, offset: int) -> str:
-    """Return a clause on the leader that wrote an epoch before that epoch had begun; "" if unknown.
+    """Return a clause on the leader that used an epoch before the epoch had begun; "" if unknown.
 
     Args:
         group: The partition.

@@ -1,8 +1,8 @@
 """Find the start offsets of leader epochs, from logs and from `leader-epoch-checkpoint` files.
 
-The checkpoint counts only if its broker stopped cleanly. After a crash, the file proves nothing,
+A checkpoint counts only if the broker stopped cleanly. After a crash, the file proves nothing,
 because it may have lines that the broker would have corrected (KAFKA-16541). An empty or missing
-checkpoint counts too, except if a fault may have emptied or truncated the log on disk.
+checkpoint counts, too. The exception is a fault that may have emptied or truncated the log on disk.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ class EpochStart:
 
 
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
-    """Return, for each node, the lines (epoch, start offset) of the final checkpoint if it counts.
+    """Return each node's final checkpoint that counts, as lines: (epoch, start offset).
 
     An empty checkpoint counts if the node's files could be read to their ends.
     """
@@ -76,11 +76,11 @@ def _has_kept_its_disk(group: Group, node: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
 class Runs:
-    """The runs of successive records of one epoch in a log, in the order of offsets.
+    """The sections of a log in which all records have the same epoch, in the order of offsets.
 
     Attributes:
-        epochs: The epoch of each run, -1 if its records have none.
-        firsts, lasts: The offsets of each run's first and last record.
+        epochs: The epoch of each section; -1 if the records have no epoch.
+        firsts, lasts: The offsets of each section's first and last record.
     """
 
     epochs: Ints
@@ -89,7 +89,7 @@ class Runs:
 
 
 def runs(log: ReplicaLog) -> Runs:
-    """Divide a log into runs of successive records with one epoch."""
+    """Divide a log into sections; all records of a section have the same epoch."""
     fresh = np.ones(len(log.epochs) + 1, dtype=np.bool_)
     fresh[1:-1] = log.epochs[1:] != log.epochs[:-1]
     edges = np.flatnonzero(fresh)
@@ -108,9 +108,10 @@ def _of_records(snapshot: str, log: ReplicaLog) -> Iterator[EpochStart]:
 
 
 def epoch_starts(group: Group) -> list[EpochStart]:
-    """Return the smallest known start offset of each epoch; records are preferred to checkpoints.
+    """Return the smallest known start offset of each epoch.
 
-    All snapshots count, because every record that a log once held came from a leader.
+    If a record and a checkpoint give the same offset, the record is preferred. All snapshots count,
+    because every record that a log once held came from a leader.
     """
     found = [
         start
@@ -132,7 +133,7 @@ def epoch_starts(group: Group) -> list[EpochStart]:
 
 
 def goes_back(group: Group, log: ReplicaLog | None, offset: int) -> str:
-    """Return a sentence if a log has an earlier epoch after a record; otherwise "".
+    """Return a sentence if a record of an earlier epoch follows a record in a log; otherwise "".
 
     In that case the record's epoch may be wrong, so perhaps no leader of that epoch started at this
     offset.

@@ -1,6 +1,6 @@
 """Errors of the pipeline.
 
-This module imports nothing, so code that only catches these errors needs no heavy imports.
+This module imports nothing. So code that only catches these errors loads no big libraries.
 """
 
 

@@ -29,9 +29,9 @@ class Piece:
     Attributes:
         run_id: The run id in the tables.
         topic, topic_id, partition: The group; empty and -1 for the whole run.
-        kind: `CHECK` (the payload is a result in JSON), `STATISTIC` or `DERIVED` (the payload is an
-            Arrow IPC stream), `DAMAGED` (a table differs from its written form; no payload), or
-            `UNCOVERED` (why the group's coverage is unknown, in UTF-8).
+        kind: The content of the payload. `CHECK`: a result in JSON. `STATISTIC` or `DERIVED`: an
+            Arrow IPC stream. `UNCOVERED`: the reason why the group's coverage is unknown, in UTF-8.
+            `DAMAGED`: nothing, because a table is not as it was written.
         name: The name of the checker, the statistic, the derivation, or the table.
         payload: The result in bytes; see `kind`.
     """
@@ -67,7 +67,7 @@ def examine(facts: RunFacts, tables: Mapping[str, pa.Table], place: Place) -> li
     Args:
         facts: The run's context.
         tables: The group's rows by table.
-        place: The group; partition -1 for the tables without a partition.
+        place: The group. Partition -1 means the tables without a partition.
     """
     topic, topic_id, partition = place
     group = group_of(facts, tables, topic=topic, topic_id=topic_id, partition=partition)
@@ -114,7 +114,7 @@ def _figures(group: Group) -> dict[str, pa.Table]:
 
 
 def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
-    """Run the checks that need more than one partition, on the tables that `examine` derived.
+    """Run the checks across partitions, on the tables that `examine` derived.
 
     Args:
         facts: The run's context.
@@ -138,7 +138,7 @@ def conclude(facts: RunFacts, pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def damaged(facts: RunFacts, names: Iterable[str], place: Place = RUN) -> list[Piece]:
-    """Return one piece for each table of a run that differs from its written form."""
+    """Return one piece for each table of a run that is no longer as it was written."""
     return _pieces(facts, place, DAMAGED, [(name, b"") for name in names])
 
 

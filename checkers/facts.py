@@ -1,4 +1,4 @@
-"""The facts of a run that are known before its rows are read: plan, milestones, topics."""
+"""The facts of a run that are known before the rows are read: plan, milestones, topics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,16 +17,19 @@ from results.record.values import SEQUENCE_BITS
 FINAL, CRASH = "final", "crash"
 """The names of the snapshots after a stop, and after a crash of the harness."""
 NOTED = "noted"
-"""The milestone at which all brokers were asked for the last time before their stop."""
+"""The milestone at which all brokers were asked for the last time before they were stopped."""
 CLEAN = "clean"
-"""The text by which the harness marks a node that ended by itself after a normal stop."""
+"""The harness's word for a node that was asked to stop and then ended by itself."""
 LOOKED, AUDITED = "looked", "audited"
-"""Milestones: the hosts were checked before, or after, the run. `AUDITED` lists the changes."""
+"""The milestones of the checks of the hosts, before and after the run.
+
+`AUDITED` has the changes.
+"""
 
 _RETENTION = (
     "log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes",
 )  # fmt: skip
-"""The settings with which a broker may delete a log's beginning. The value -1 forbids this."""
+"""The settings that let a broker delete the beginning of a log. The value -1 forbids this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +38,16 @@ class DiskLoss:
 
     Attributes:
         nodes: The nodes that were hit.
-        topic, partition: The partition; "" and -1 if it is unknown which partitions lost records.
+        topic, partition: The partition. If it is unknown which partitions lost records: "" and -1.
         end_after: The highest log end offset (exclusive) on any of the nodes after the loss.
-        least_after: The lowest log end offset on any of the nodes after the loss; None: the same on
-            all.
+        least_after: The lowest log end offset on any of the nodes after the loss. None means that
+            all nodes have the same log end offset.
         end_before: The highest log end offset on any of the nodes before the loss.
         until_ns: No broker of these nodes ran again before this time.
         began_ns: The earliest time at which the fault can have had any effect.
         healed_ns: When the fault was over, -1 if it never was.
-        excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault`: the
-            fault began but was not confirmed, and may have removed any record.
+        excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault` means
+            that the fault began but was not confirmed, so it may have removed any record.
     """
 
     nodes: frozenset[str]
@@ -78,8 +81,8 @@ class UncleanOrder:
             not seen.
         leader: The node of the elected leader; empty if not seen.
         began_ns: The earliest time at which the fault can have had any effect; -1 if unknown.
-        seen_ns: When the election was seen. All earlier leaders were down by then and stayed down.
-            -1: never.
+        seen_ns: When the election was seen. At that time, all earlier leaders were down, and they
+            stayed down. -1 means that the election was not seen.
     """
 
     topic: str
@@ -108,8 +111,8 @@ class RemadeTopic:
         topic, topic_id: The topic's name and id.
         replicas: The nodes with a replica, by partition.
         acked: The records that were acknowledged with acks=all: partition, offset, value.
-        made_ns: When the topic was created; all `acked` records came after that.
-        healed_ns: When the fault was over; all `acked` records came before that.
+        made_ns: When the topic was created. All `acked` records were acknowledged later.
+        healed_ns: When the fault was over. All `acked` records were acknowledged earlier.
         confirmed: Whether the fault was confirmed. If so, each partition acknowledged a record.
     """
 
@@ -135,8 +138,8 @@ class Disturbance:
         nodes: The fault's targets.
         family: The family of the fault's kind; empty in old records.
         strikes: How often the fault broke connections of clients; -1 if unknown.
-        place: The topic and partition that the fault concerns, from the plan or chosen at random;
-            None: no partition.
+        place: The topic and the partition that the fault concerns, from the plan or chosen at
+            random. None if the fault does not concern one partition only.
         controller: Whether a target was the active controller when the fault began.
         ends: The nodes at the ends of the links that the fault cuts or degrades.
     """
@@ -181,22 +184,23 @@ class RunFacts:
             `problems`).
         topics: The topics as they were created.
         milestones: The milestones that the run reached.
-        reservations: Ranges of values (from, to; exclusive) that workers announced before use.
+        reservations: The ranges of values that workers announced before they used them: (from, to),
+            without `to`.
         quorum_high_watermark: The highest known high watermark of the metadata log, None if
             unknown.
         quorum: The reports of the leaders of the controllers' quorum.
-        calm_from_ns: When the last fault was healed. The plan's time limits count from then.
-            Without faults: when the main phase began. None: a fault may have been in force until
-            the end.
+        calm_from_ns: When the last fault was healed. The plan's time limits begin at that time. In
+            a run without faults, it is the start of the main phase. None means that a fault may
+            have been in force until the end.
         silences: The periods in the main phase, or later, in which neither clients nor observers
             recorded anything.
-        problems: Sentences on data that could not be read. With any problem, the best possible
-            verdict is unknown.
+        problems: Sentences on data that could not be read. If there is any problem, the verdict is
+            at best unknown.
         plan_known: Whether `plan` is the run's own plan. If not, the promises are unknown.
         unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream ended without its end mark, or could not be read.
-        unreadable_nodes: The nodes with a file that could not be read; for a step's copies:
-            `step-01/n2`.
+        unreadable_nodes: The nodes with a file that could not be read; for the copies of a step,
+            the step is part of the name: `step-01/n2`.
         collected_nodes: The nodes with at least one final log that was read.
         step_isrs: For a scenario: the nodes in the partition's ISR at the end of each step. The
             keys are the steps' names, in the order of the steps.
@@ -205,28 +209,29 @@ class RunFacts:
         remade: The topics that faults recreated. They are judged in addition to the plan's topics.
         disturbances: The faults that may have been in force.
         absences: The periods in which brokers were certainly down or stopped.
-        answers: For each target of an unconfirmed fault, two times: the target's last answer before
-            the fault began, and its first answer after that; -1 if there is none. The key is the
-            target and the begin of the fault.
+        answers: For each target of an unconfirmed fault, a pair of times: of the last answer before
+            the fault began, and of the first answer after that. A time is -1 if there was no
+            answer. The key is the target and the begin of the fault.
         reigns: The periods of leadership in all partitions, also of internal topics, from the
             controllers' log.
         inner_cuts: The recorded truncations of replicas of internal topics.
-        taking: How the high watermark of each partition grew after the last heal, according to the
-            partition's leaders.
+        taking: How the high watermark of each partition grew after the last heal, as the
+            partition's leaders reported it.
         story_broken: Whether a step of a scenario could not be run to its end.
         judge: The judge. If the judge is Jepsen, the checkers use Jepsen's definitions.
-        ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
+        ww_deps: Whether cycles may use the order of a log as dependencies between the writers.
         witnessed: The op ids of transactions that certainly committed although their outcome is
             unknown to the client. In some partition, a read_committed reader got one of their
             sends.
-        moves_known: Whether the rows of an assignment also show which partitions the assignment
-            leaves out.
-        contents_known: Whether the parts of each message besides its value were compared, too.
+        moves_known: Whether the rows of an assignment also show the partitions that the assignment
+            left out.
+        contents_known: Whether not only the value of each message was compared, but also the other
+            parts.
         history: Whether the ops are an imported history: client-side ops of another recorder,
             without final reads, replicas' logs or faults.
         picked: For a history: the value to use for an offset that has several values. The keys are
             (topic, partition), and then the offset.
-        names: For a history: the names of values that are not integers.
+        names: For a history with values that are not integers: the names of these values.
         declared: The kinds of observation that the system provides besides its clients.
     """
 
@@ -282,7 +287,7 @@ class RunFacts:
         return tuple(each for each in self.milestones if each.name != AUDITED)
 
     def milestone(self, name: str) -> Milestone | None:
-        """Return the last milestone with the given name; None if the run did not reach any."""
+        """Return the last milestone with the given name; None if the run has no such milestone."""
         return next((each for each in reversed(self.milestones) if each.name == name), None)
 
     @property
@@ -321,7 +326,7 @@ class RunFacts:
 
     @property
     def whole_story(self) -> bool:
-        """Whether a scenario and its run reached their ends; always true for an ordinary run.
+        """Whether the run reached its end with all steps of its scenario; true without a scenario.
 
         A run that died has no milestone `failed`, but it did not reach the end of its main phase.
         """
@@ -349,7 +354,7 @@ class RunFacts:
 
     @property
     def idempotent(self) -> bool:
-        """Whether a retry of the producers can never write a message twice."""
+        """Whether idempotence keeps a producer's retry from writing a message twice."""
         setting = self._client("enable.idempotence")
         return self.plan.idempotent if setting is None else setting.lower() == "true"
 
@@ -361,7 +366,7 @@ class RunFacts:
 
     @property
     def resends_after_ns(self) -> int:
-        """The minimum time until a producer retries a message without an answer."""
+        """The minimum time after which a producer retries a message that got no answer."""
         return int(self._client("retry.backoff.ms") or 100) * 1_000_000
 
     @property
@@ -372,14 +377,14 @@ class RunFacts:
 
     @property
     def keeps_known(self) -> bool:
-        """Whether it is known which records brokers must keep: all, or the last one of each key."""
+        """Whether it is known what brokers must keep: all records, or each key's last record."""
         return not self.compacted or self.plan.keys > 0
 
     @property
     def forgets(self) -> bool:
         """Whether the brokers may delete the beginning of a log. True if this is unknown.
 
-        By default, Kafka keeps records for a week, and no run takes that long.
+        By default, Kafka keeps records for a week, which is longer than any run takes.
         """
         asked = any(
             each.get(name, "-1") != "-1" for each in self.plan.settings for name in _RETENTION

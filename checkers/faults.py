@@ -1,9 +1,9 @@
 """fault-without-effect: faults had less effect than the plan asked for; an anomaly of the harness.
 
-Definition: fewer faults were confirmed than the plan's minimum (by default half of those
-scheduled), or a named family has no confirmed fault. With `all` or the default, the harness chooses
-the families. Then a family counts as named if at least two of its faults began. A fault's row names
-its family in `spec`.
+Definition: fewer faults were confirmed than the plan's minimum (by default, half of the scheduled
+faults). Or a family that the plan names has no confirmed fault. With `all` or the default, the
+harness chooses the families. Then a family counts as named if at least two of its faults began. A
+fault's row names its family in `spec`.
 
 Why it proves something: without a confirmed fault, nothing was tested. A fault is confirmed by a
 measurement, such as dropped packets or an ended process. A fault without confirmation may never
@@ -40,7 +40,7 @@ _NOT_RUNNING = ("no broker runs", "not running")
 
 
 def _families(faults: pa.Table) -> list[str]:
-    """Return the family name of each fault, as in plans; for old rows, derive it from the kind."""
+    """Return the plan's family name of each fault. For old rows, derive the name from the kind."""
     return [
         _field(spec, "family") or (kind if kind in NEMESIS_KINDS else PARTITION)
         for kind, spec in zip(texts(faults, "kind"), texts(faults, "spec"), strict=True)
@@ -56,9 +56,10 @@ def _expected(facts: RunFacts) -> list[str]:
 
 
 def _asked(group: Group) -> list[tuple[str, int, int]]:
-    """Return the plan's requirements on faults: (kind, number confirmed, minimum).
+    """Return the plan's requirements on faults: (kind, number of confirmed faults, minimum).
 
-    For a single kind, the number is 1 if any fault of the kind was confirmed.
+    The kind `faults` means all faults. For any other kind, the number is 1 if a fault of this kind
+    was confirmed.
     """
     plan, faults = group.facts.plan, group.table("faults")
     confirmed = select(faults, present(faults, "confirmed_ns"))
@@ -122,7 +123,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _of_kind(faults: pa.Table, kind: str) -> Mask:
-    """Return a mask of the faults of a kind or family; for `faults`, all faults."""
+    """Return a mask of the faults of a kind or a family. The kind `faults` means all faults."""
     called = zip(texts(faults, "kind"), _families(faults), strict=True)
     return np.array([kind in {"faults", *each} for each in called], dtype=np.bool_)
 
@@ -174,7 +175,7 @@ def _ended(facts: RunFacts, nodes: Sequence[str], until_ns: int) -> str:
 
 
 def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
-    """Return a phrase for each target that the heal restarted, because its process had ended."""
+    """Return a phrase for each target that the heal restarted because the process had ended."""
     told = json_object(fault["heal_effect"] or "")
     before, seen, gone = (told.get(name) for name in ("pid_before", "processes", "was_gone"))
     if not isinstance(before, dict) or not isinstance(seen, list) or not isinstance(gone, list):
@@ -188,13 +189,13 @@ def _found_gone(fault: dict[str, Any]) -> dict[str, str]:
 
 
 def _answered(facts: RunFacts, node: str, at_ns: int, healed: str) -> str:
-    """Return a clause about a target that did not run: its last answer, and a fault that ended it.
+    """Return a clause about a target that did not run: its last answer, and what may have ended it.
 
     Args:
         facts: The run's context.
         node: The target.
         at_ns: When the fault began.
-        healed: Findings and actions of the heal; "": not recorded.
+        healed: The findings and the actions of the heal; "" if they were not recorded.
     """
     before_ns, after_ns = facts.answers.get((node, at_ns), (NONE, NONE))
     hits = [

@@ -39,9 +39,10 @@ def figures(
 
 
 def _stopped(facts: RunFacts) -> dict[str, object]:
-    """Return why and when the run was ended early: a violation or a user.
+    """Return why and when the run was ended early: by a violation or by a user.
 
-    If the live watcher ended early, return instead the time until which it watched.
+    If the live watcher ended before the run, the result has the end of its watch instead of the
+    violation.
     """
     told: dict[str, object] = {}
     if (cut := facts.milestone(INTERRUPTED)) is not None:
@@ -103,7 +104,10 @@ def _rate(facts: RunFacts, offered: pa.Table) -> dict[str, object]:
 
 
 def _phases(facts: RunFacts) -> dict[str, float]:
-    """Return the seconds from each milestone to the next; the key is the first milestone's name."""
+    """Return the seconds from each milestone to the next.
+
+    The key is the earlier milestone's name.
+    """
     stones = facts.played
     return {
         one.name: round((other.at_ns - one.at_ns) / NS_PER_S, 3) for one, other in pairwise(stones)

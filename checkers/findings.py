@@ -1,4 +1,4 @@
-"""Build `Findings` from a checker's items: evidence for the first ones, counts for the rest."""
+"""Build `Findings` from a checker's items: the first items get evidence, the others are counted."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,9 +26,9 @@ def findings(
     *,
     gaps: tuple[str, ...] = (),
 ) -> Findings:
-    """Return findings that describe the first items and count the rest.
+    """Return findings that describe the first items, and count the other items.
 
-    Items without an excuse and without a broken premise are described first.
+    Items with neither excuses nor broken premises are described first.
 
     Args:
         rows: The number of compared rows.
@@ -49,7 +49,7 @@ def findings(
 
 
 def could_not_show(found: Findings, why: str, *, given: bool = True) -> Findings:
-    """Add a reason to findings that compared nothing, and return these findings.
+    """Return the findings; if they compared nothing, with the reason added.
 
     Args:
         found: The checker's findings.
@@ -79,7 +79,10 @@ def anomaly_at(
 
 
 def with_stacks(group: Group, anomaly: Anomaly) -> Anomaly:
-    """Return a liveness anomaly with the deadlocks from the servers' thread dumps, if any."""
+    """Return a liveness anomaly.
+
+    If the servers' thread dumps show deadlocks, they are added to it.
+    """
     told = group.facts.milestone(STACKS)
     if told is None:
         return anomaly

@@ -26,7 +26,7 @@ BROKEN = (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionErro
           pa.ArrowException)  # fmt: skip
 """The exceptions that reading a file of unknown origin can raise."""
 LATER = frozenset({"commits", "kept_commits", "transforms", "shared"})
-"""Tables that older runs do not have, because these tables were not yet recorded."""
+"""The tables that were added later, so that older runs do not have them."""
 
 
 def notes_file(paths: RunPaths) -> Path:
@@ -54,7 +54,7 @@ def version_of(notes: Mapping[str, Any]) -> int:
 def tables_of(paths: RunPaths) -> frozenset[str]:
     """Return the tables that a run's record must have.
 
-    Tables that were added later are left out.
+    A table that was added later is left out if the run does not have it.
     """
     return frozenset(TABLES) - (LATER - _seals(paths).keys())
 
@@ -86,9 +86,10 @@ def _sealed(file: TableFile, seals: Mapping[str, str]) -> bool:
 
 
 def load_table(paths: RunPaths, name: str, columns: Sequence[str] = ()) -> pa.Table:
-    """Return a table of a run, or the named columns of it; empty if it cannot be read.
+    """Return a table of a run, or only the named columns.
 
-    Use this only for small tables or few columns, because the whole result is in memory.
+    If the table cannot be read, the result is empty. Use this only for small tables or few columns,
+    because the whole result is in memory.
     """
     schema = TABLES[name] if not columns else pa.schema([TABLES[name].field(c) for c in columns])
     file = TableFile(name, paths.table(name))
@@ -114,7 +115,7 @@ def read_plan(paths: RunPaths) -> tuple[Plan, list[str]]:
 
 
 def read_declared(paths: RunPaths, plan: Plan) -> tuple[Declared, list[str]]:
-    """Return a run's declared system. If unreadable, return one that shows nothing, and why."""
+    """Return a run's declared system; if unreadable, a system that shows nothing, and why."""
     try:
         return load_declared(paths.system, plan), []
     except DeclaredError as broken:
@@ -136,7 +137,7 @@ def read_milestones(paths: RunPaths) -> tuple[list[Milestone], list[str]]:
 
 
 def read_topics(paths: RunPaths) -> tuple[list[CreatedTopic], list[str]]:
-    """Return the topics of a run. If they cannot be read, return none and the reason."""
+    """Return the topics of a run. If they cannot be read, return no topics, and the reason."""
     try:
         return load_topics(paths.topics), []
     except BROKEN as broken:
@@ -156,7 +157,7 @@ def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
 
 
 def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
-    """Return the run id in the tables, ingest's reading problems, and problems of the notes."""
+    """Return the tables' run id, the problems that ingest noted, and the problems of the notes."""
     if not notes_file(paths).exists():
         return _id_in_tables(paths), [], []
     try:

@@ -2,9 +2,9 @@
 
 Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
 was in neither the ISR nor the ELR (KIP-966) before the election. After the election, this leader is
-alone in the ISR. The plan allows no unclean elections, no fault requested one, and the new leader
-is not the last leader. Second, the metadata log or ZooKeeper names a leader outside the ISR of the
-same row.
+alone in the ISR. Neither the plan nor a fault allowed an unclean election, and the new leader is
+not the last leader. Second, a row of the metadata log or of ZooKeeper names a leader that is not in
+the row's own ISR.
 
 Why it proves something: only two kinds of replicas certainly have all committed records. These are
 the replicas in the ISR and the replicas in the ELR. The election of another replica breaks the
@@ -14,8 +14,8 @@ What would not prove it: an unclean election that the plan allows or that a faul
 allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas
 when a reassignment ends. Records above the quorum's high watermark do not count. A node that never
 came back may keep metadata records that the others truncated. So the metadata log is not trusted if
-the run did not recover. A record on which copies differ proves nothing, because one copy is wrong.
-Without a metadata log, only the second kind can be found.
+the run did not recover. A record proves nothing if its copies differ, because one of the copies is
+wrong. Without a metadata log, only the second kind can be found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,8 +46,8 @@ class Forbidden:
         source: metadata-log or zookeeper.
         leader, epoch: The elected leader, and its epoch.
         isr: The ISR of the same row.
-        before: The ISR of the row before; None if it does not matter.
-        log_offset: The offset in the metadata log; otherwise -1.
+        before: The ISR of the previous row; None if that ISR does not matter.
+        log_offset: The offset in the metadata log; -1 for ZooKeeper.
     """
 
     source: str

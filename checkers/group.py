@@ -1,7 +1,7 @@
-"""The input of a checker: the rows of one partition or of one run, and views of these rows.
+"""The input of a checker: the rows of one partition or one run, and views of these rows.
 
-Several checkers need the same views: the last leader, its final log, the committed sends. Each view
-is computed only once for each group.
+Several checkers need the same views, such as the last leader and the committed sends. Each view is
+computed only once for each group.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +44,7 @@ _KEPT = 1 << 16
 """The maximum number of cached results for a group (`once`)."""
 _ISR_FROM = (Source.ZOOKEEPER, Source.METADATA)
 LEADER_SOURCES = (Source.LIST_OFFSETS, Source.ZOOKEEPER)
-"""The sources that certainly know the leader, best first: the leader, then ZooKeeper."""
+"""The sources that certainly know the leader: first the leader itself, then ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,14 +217,14 @@ class Group:
 
     @cached_property
     def _shelf(self) -> Shelf | None:
-        """The cache for the columns of the group's big tables; None if it has no big table."""
+        """The cache for the columns of the group's big tables; None if no table is big."""
         return shelf_of(self.tables.values())
 
     @cached_property
     def leader(self) -> Leader | None:
         """The last leader before the stop: the last answer to ListOffsets in the highest epoch.
 
-        Before Kafka 2.1, these answers name no epoch, so the last leader in ZooKeeper is used.
+        Before Kafka 2.1, these answers name no epoch. Then the last leader in ZooKeeper is used.
         """
         seen = self.table("leadership")
         claims = (ints(seen, "leader") >= 0) & (ints(seen, "leader_epoch") >= 0)
@@ -309,7 +309,7 @@ class Group:
     def _reads_begin(self) -> int:
         """The highest first offset that the final reads of an isolation level returned.
 
-        If these reads returned nothing, their end counts: all records below it may be deleted.
+        If the reads returned nothing, their end counts: records below that end may be deleted.
         """
         reads, polls = self.table("final_reads"), self.final_polls
         begun = [0]
@@ -355,7 +355,7 @@ class Group:
         return bool(reads.num_rows) and bool(equal(reads, "complete", True).all())  # noqa: FBT003 - a value
 
     def truncated(self, offsets: Ints) -> Mask:
-        """Return a mask of the offsets that some replica truncated, according to the record."""
+        """Return a mask of the offsets that some replica truncated, as the run recorded it."""
         cuts = self.table("truncations")
         starts, ends = ints(cuts, "from_offset"), ints(cuts, "to_offset")
         order = np.argsort(starts)
@@ -364,7 +364,7 @@ class Group:
         return np.asarray(offsets < np.append(NONE, reached)[before], dtype=np.bool_)
 
     def _noted_end(self, node: str, snapshot: str) -> int:
-        """Return a replica's last log end observed after all sends had ended; 0 if there is none.
+        """Return the last log end that a replica reported after all sends had ended; 0 if none.
 
         Observers record only changes, but the last observation repeats each log end.
         """
@@ -407,7 +407,7 @@ def once(
 ) -> Callable[Concatenate[Group, P], T]:
     """Cache a function of a group, so that it runs once for the same arguments.
 
-    Several anomalies may concern one lost record, and each one calls such a function.
+    Several anomalies may concern one lost record, and each anomaly calls such a function.
 
     Args:
         work: The function. Its arguments must be hashable, and its result must not be changed.
@@ -429,9 +429,9 @@ def once(
 def claimed_mark(group: Group, snapshot: str, node: str) -> int:
     """Return the high watermark that a replica claims, or -1.
 
-    In a step's snapshot, a broker and its checkpoint file may each claim one. Then the broker's
-    claim counts: the file is up to 5 s old. After a truncation or a power loss, the high watermark
-    in the file is too high.
+    In a step's snapshot, a broker and its checkpoint file may claim different ones. Then the
+    broker's claim counts, because the file may be 5 s old. After a truncation or a power loss, the
+    high watermark in the file is too high.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)
@@ -443,7 +443,7 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
 def final_isr(group: Group) -> frozenset[str]:
     """Return the nodes of the last ISR that is known for the highest leader epoch.
 
-    ZooKeeper stores the ISR itself. Metadata shows the view of one broker; old brokers name no
+    ZooKeeper stores the ISR itself. Metadata shows what one broker knows; old brokers name no
     epoch.
     """
     rows = group.table("leadership")
@@ -475,7 +475,7 @@ def group_of(
 
 
 def _read_committed(polls: pa.Table) -> pa.Table:
-    """Return the polls that Jepsen's rules use in a run with transactions: read_committed only.
+    """Return the polls that Jepsen's rules use with transactions: only read_committed polls.
 
     Logquake's read_uncommitted watchers also read aborted records. By Jepsen's rules that would be
     an anomaly, and the other readers would seem to skip these records.
@@ -484,7 +484,7 @@ def _read_committed(polls: pa.Table) -> pa.Table:
 
 
 def _bare(table: pa.Table) -> pa.Table:
-    """Return a table without the columns that identify the group, each column as one chunk."""
+    """Return a table without the columns that identify the group. Each column is one chunk."""
     if is_shelved(table):
         return table
     rest = [name for name in table.column_names if name not in KEY]

@@ -1,15 +1,15 @@
 """Compare the committed offsets that members fetched with the offsets that their group committed.
 
 A group's committed offset is a register. Members write it, and read it when a partition is assigned
-to them. Requests overlap, get lost and are retried. So several answers may be correct. The correct
-answers lie between two bounds, which follow only from observations of clients.
+to them. Requests overlap, get lost and are retried. So several answers may be correct. Each correct
+answer is between two bounds. Both bounds follow only from what clients observed.
 
-- The lower bound needs a commit that was acknowledged before the fetch. The register may have the
-  last such commit. The register may also have another commit that is possibly newer. Such a commit
+- The lower bound needs a commit that was acknowledged before the fetch. The register may hold the
+  last such commit. It may also hold another commit that may be newer, because that commit
   overlapped the last one, or got no answer. A commit without an answer may still arrive while its
-  process runs, because the client retries. When the thread's next process has begun, the old
-  process is dead. The group then accepts no commit from the old process, because its generation or
-  member epoch is over. During a fault that delays packets, a client may send a commit twice. The
+  process runs, because the client retries. When the next process of the same thread has begun, the
+  old process is dead. The group then accepts no commit from the old process, because its generation
+  or member epoch is over. During a fault that delays packets, a client may send a commit twice. The
   first copy may arrive after the fault, because coordinators accept any commit of the current
   generation.
 - The upper bound is the highest offset that any member had tried to commit before the answer.
@@ -42,9 +42,9 @@ _ANY = -1
 _KILLS = "kill"
 OFFSETS = "__consumer_offsets"
 _COPIES = "offsets.topic.replication.factor"
-"""The setting for the number of copies: by default three, or fewer if there are fewer nodes."""
+"""The setting for the number of copies. The default is three, or fewer if there are fewer nodes."""
 _RETRIES_NS = NS_PER_S
-"""The minimum time until a client retries: the shortest timeout that a swarm chooses."""
+"""The minimum time until a client retries. It is the shortest timeout that a swarm chooses."""
 _ON_ITS_WAY_NS = 5 * NS_PER_S
 """The time that a delayed request needs to arrive after a fault, in addition to TCP's own wait.
 
@@ -62,7 +62,7 @@ class Answer:
         asked_ns, told_ns: The times of the request and of the answer.
         offset: The fetched offset; -1 if nothing is committed.
         committed_by: The op that the commit's metadata names; -1 if unknown.
-        least: The lowest correct answer; -1 if no commit was acknowledged before.
+        least: The lowest correct answer; -1 if no commit was acknowledged before the request.
         most: The highest correct answer; -1 if no member had tried to commit.
         last_op_id, last_ns: The op of the last commit that was acknowledged before the request, and
             the time of that acknowledgement; -1 if there was none.
@@ -89,7 +89,8 @@ class _Commits:
 
     Attributes:
         sure: Whether each commit was acknowledged.
-        done_ns: The time at which each commit was acknowledged, or at which its process was dead.
+        done_ns: The time at which each commit was acknowledged. For a commit without an answer, the
+            time at which the member's process was certainly dead.
         over_ns: The time after which no copy of each commit can arrive.
     """
 
@@ -102,7 +103,7 @@ class _Commits:
 
 
 def group_id_of(plan: Plan, process: int) -> str | None:
-    """Return the group of a process, or None if it has none."""
+    """Return the group of a process, or None if the process is in no group."""
     workers = min(plan.workers, plan.concurrency)
     return group_of(process % plan.concurrency, plan, workers=workers) if process >= 0 else None
 
@@ -169,7 +170,7 @@ def _commits(group: Group, rows: pa.Table) -> _Commits:
 
 
 def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
-    """Return the time until which a delayed copy of each commit may arrive; -1 if none can."""
+    """Return the time until which a delayed copy of each commit may arrive; -1 if no copy can."""
     held_ns = np.full(len(asked_ns), _NONE, dtype=np.int64)
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
@@ -202,9 +203,9 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
     """Return the excuses for a forgotten committed offset, and the broken premises.
 
     A group's commits are records of `__consumer_offsets`. An unclean election may lose the last
-    records of this topic. A loss on the disks of all replicas may remove these records, too. It is
-    not known here which partition of the topic has the group's commits, so any partition that was
-    hit may be the right one.
+    records of this topic. A loss on the disks of all replicas may remove these records, too. The
+    function does not know which partition of the topic has the group's commits. So any partition
+    that was hit may be the partition with these commits.
 
     Args:
         group: The partition of the committed offset.
@@ -229,7 +230,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
 
 
 def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return, for each partition, the disk losses that may have removed a commit of `known_ns`."""
+    """Return the disk losses that may have removed a commit made at `known_ns`, by partition."""
     taken: dict[int, list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before

@@ -1,4 +1,4 @@
-"""Name the responsible broker in sentences, for checks of groups, transactions and liveness."""
+"""Sentences that name the responsible broker, for checks of groups, transactions and liveness."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ def coordinators(facts: RunFacts, topic: str, key: str, span: tuple[int, int]) -
         span: Begin and end, in nanoseconds since the run's start.
 
     Returns:
-        The leader epochs of the partition that belongs to the key. Empty if they are not recorded.
+        The leader epochs of the partition that belongs to the key. The result is empty if these
+        epochs are not recorded.
     """
     partition = partition_of(facts.reigns, topic, key)
     led = between(facts.reigns, (topic, partition), span) if key else ()
@@ -74,7 +75,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
 
 
 def took_elsewhere(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return, for a report, another partition of the topic that grew under the given leader.
+    """Return, for a report, another partition of the topic that grew while the given node led it.
 
     Args:
         group: The partition that is excluded.
@@ -111,7 +112,7 @@ def fetched_from(group: Group, span: tuple[int, int], offset: int = NONE) -> str
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """For each given record of a log, the end of its transaction; -1 if there is none.
+    """The end of the transaction of each given record of a log; -1 if the transaction has no end.
 
     Attributes:
         producers: The producer id of each record.
@@ -125,7 +126,7 @@ class Ends:
 
 
 def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
-    """Return, for the record at each given offset, the end of its transaction in a log."""
+    """Return the end, in a log, of the transaction of the record at each given offset."""
     nothing = np.full(len(offsets), NONE, dtype=np.int64)
     if log is None or not len(log.offsets):
         return Ends(producers=nothing, markers=nothing, hashes=nothing)
@@ -151,19 +152,19 @@ def ends_of(log: ReplicaLog | None, offsets: Ints) -> Ends:
 
 
 def op_span(group: Group, table: str, op_id: int) -> tuple[int, int]:
-    """Return the times at which an op began and ended; -1 if they are not recorded."""
+    """Return the times at which an op began and ended; -1 for a time that is not recorded."""
     rows = select(group.table(table), equal(group.table(table), "op_id", op_id))
     begun, ended = (ints(rows, name) for name in ("invoke_ns", "complete_ns"))
     return int(begun.max(initial=-1)), int(ended.max(initial=-1))
 
 
 def kept_open(group: Group, stable: int, marker: int) -> str:
-    """Return the leader that kept a transaction open after the marker was committed; "" if none.
+    """Return the leader that kept a transaction open although the marker was committed; else "".
 
     Such a leader reported the last stable offset at least twice with a high watermark above the
-    marker. These reports lie between the first and the last answer that names this broker as leader
-    of the epoch. One report is not enough, because a broker is asked for the two offsets one after
-    the other.
+    marker. These reports came after the first answer and before the last answer that named this
+    broker as leader of the epoch. One report is not enough, because the broker is first asked for
+    one of the two offsets, and then for the other.
 
     Args:
         group: The partition.

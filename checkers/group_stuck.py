@@ -1,21 +1,21 @@
 """group-stuck: after the last heal, a group got no record of a partition that accepted messages.
 
 Definition: after the last heal, a message to the partition was acknowledged. Then no member of the
-group got any record of the partition for longer than the plan's limit `[budgets] group_s`. The same
-holds for a group that first got records, and then no more records. In that case, the period begins
-at the first message that was acknowledged after the group's last read. If a member joined later,
-the period begins at the last join. The period ends when clients were stopped.
+group got any record of the partition for longer than the plan's limit `[budgets] group_s`. The
+check also reports a group that first got records, and then no more records. In that case, the
+period begins at the first message that was acknowledged after the group's last read. If a member
+joined later, the period begins at the last join. The period ends when clients were stopped.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the
-committed offset. So messages that arrive must reach the group. The run's members subscribe to all
-topics, poll all the time, and rejoin if they are removed. If a group reads nothing from a
-partition, no member has the partition, or the member's offset is wrong.
+committed offset. So the group must get all new messages. The run's members subscribe to all topics,
+poll all the time, and rejoin if they are removed. If a group reads nothing from a partition, no
+member has the partition, or the member's offset is wrong.
 
 What would not prove it: a partition that accepted no message (`unavailable` reports it). A stopped
 machine does not count. An incomplete record of polls does not count either. If clients were stopped
-before the limit was over, nothing is proved. If the group then also got nothing at all since the
-last heal, this is a gap. Times count from the last heal until clients were stopped.
+before the limit was over, nothing is proved. If, in such a run, the group got nothing at all after
+the last heal, this is a gap. Times count from the last heal until clients were stopped.
 """
 
 from dataclasses import dataclass
@@ -47,8 +47,8 @@ class Stuck:
 
     Attributes:
         group_id: The group.
-        since_ns, until_ns: The period: from the first message after the last heal, or after the
-            group's last read, until clients were stopped.
+        since_ns, until_ns: The period ends when clients were stopped. It begins with the first
+            message after the last heal, or after the group's last read.
         messages: The number of messages that the partition accepted in that period.
         served: Whether the group got anything after the last heal.
     """
@@ -78,7 +78,10 @@ def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
 
 
 def _kept(group: Group, sends: pa.Table) -> Mask:
-    """Return a mask of the sends that a group can get; in transactions, only committed ones."""
+    """Return a mask of the sends that a group can get.
+
+    In transactions, only committed sends count.
+    """
     kept = equal(sends, "outcome", Outcome.OK.value)
     return kept if group.facts.plan.transactional else np.ones(sends.num_rows, dtype=np.bool_)
 
@@ -118,7 +121,7 @@ def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, i
 
 
 def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int]:
-    """Return, for each group, the last time in the given rows of its processes."""
+    """Return, for each group, the latest time in the given rows that its processes wrote."""
     last: dict[str | None, int] = {}
     pairs = zip(ints(rows, "process").tolist(), ints(rows, name).tolist(), strict=True)
     for process, time_ns in pairs:
@@ -244,13 +247,13 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _coordinated(group: Group, name: str, span: tuple[int, int]) -> str:
-    """Return a clause with the group's coordinators in a period, in order; "" if unknown."""
+    """Return a clause that lists the group's coordinators in a period, in order; "" if unknown."""
     by = coordinators(group.facts, GROUPS, name, span)
     return f"; its coordinator was {as_leaders(by, joint=', then ')}" if by else ""
 
 
 def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tuple[int, str] | None:
-    """Return when and how the last member of a group lost the partition; None if it did not.
+    """Return when and how the group's last member lost the partition; None if it still had it.
 
     Args:
         group: The partition.
@@ -280,7 +283,7 @@ def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tupl
 
 
 def _left(group: Group, process: int, at_ns: int, until_ns: int) -> tuple[int, str] | None:
-    """Return when and how a member lost an assigned partition; None if it did not."""
+    """Return when and how a member lost an assigned partition; None if it did not lose it."""
     moves, step = group.table("assignments"), group.facts.plan.concurrency
     names = ("time_ns", "process")
     ends = []
@@ -333,7 +336,7 @@ def _last_given(group: Group, name: str, until_ns: int) -> str:
 
 
 def _unanswered(group: Group, name: str, until_ns: int) -> str:
-    """Return a clause if the group's commits got no answer from some time on; else ""."""
+    """Return a clause if, after some time, none of the group's commits got an answer; else ""."""
     table, plan = group.table("commits"), group.facts.plan
     mine = np.array(
         [group_id_of(plan, each) == name for each in ints(table, "process").tolist()],

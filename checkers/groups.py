@@ -1,8 +1,9 @@
-"""Readers that give a task the tables of a group, so that checks do not depend on storage.
+"""Readers that give a task the tables of a group.
 
-All later steps know only the interface `GroupReader`. `StoredGroups` reads a run's files, on a path
-that the task can read. `HandedGroups` reads the tables of an imported history on such a path. If
-only Spark can read a run, Spark brings the rows to the task and calls `examine`: see
+Because of these readers, checks do not depend on how data is stored. All later steps know only the
+interface `GroupReader`. `StoredGroups` reads a run's files, on a path that the task can read.
+`HandedGroups` reads the tables of an imported history, on a path that the task can read. If only
+Spark can read a run, Spark brings the rows to the task and calls `examine`: see
 `checkers/spark/engine.py`.
 """
 
@@ -26,7 +27,7 @@ from results.record.terms import QUORUM_TOPIC
 WHOLE_ROWS = 200_000
 """A table with at most this many rows is read for all places at once."""
 SHELVED_ROWS = 4_000_000
-"""If one place has more rows of a table than this, the table's columns are read on demand."""
+"""If a table has more rows than this for one place, the table's columns are read on demand."""
 
 
 class GroupReader(Protocol):
@@ -90,7 +91,7 @@ class StoredGroups:
 
     @cached_property
     def _whole(self) -> dict[TableFile, dict[Place, Tables]]:
-        """The files that are read for all places at once, with the tables read so far."""
+        """The files that are read for all places at once, each with the tables read so far."""
         return {file: {} for file in self._files if file.mixed or file.rows <= WHOLE_ROWS}
 
     def _of(self, file: TableFile, place: Place) -> Tables:
@@ -100,7 +101,7 @@ class StoredGroups:
         return read.get(place, {})
 
     def _look_at_the_rest(self, file: TableFile) -> None:
-        """Read the rows that belong to no group, because a damaged file may have wrong places."""
+        """Read the rows that belong to no group, because a damaged file may name wrong places."""
         for place in set(file.row_groups):
             if place is not None and not is_judged(self._facts, place) and file not in self._whole:
                 file.read(place)
@@ -117,7 +118,7 @@ def reader_of(root: Path, facts: RunFacts) -> GroupReader:
 
 
 def rows_of(file: TableFile, place: Place, shelf: Shelf) -> pa.Table:
-    """Return a table's rows of a place. If there are many rows, columns are read on demand.
+    """Return a table's rows for a place. If there are many rows, columns are read on demand.
 
     Args:
         file: A table's file with one place in each row group.
@@ -139,14 +140,17 @@ def is_judged(facts: RunFacts, place: Place) -> bool:
     Rows of topics outside the plan are not judged.
 
     If a fault recreated a topic, only the topic's last incarnation is judged. The fault deleted the
-    earlier ones.
+    earlier incarnations.
     """
     known = {(QUORUM_TOPIC, 0), *facts.numbers}
     return place == RUN or (place[0], place[2]) in known or facts.remade_at(*place) is not None
 
 
 def examine_places(facts: RunFacts, reader: GroupReader, *places: Place) -> Iterator[Piece]:
-    """Yield the results of the given groups of a run, or the damaged tables of a damaged group."""
+    """Yield the results of the given groups of a run.
+
+    For a damaged group, yield the damaged tables.
+    """
     for place in places:
         try:
             tables = reader.tables(place)

@@ -1,4 +1,4 @@
-"""State the guarantees that a run's configuration makes, in sentences for reports."""
+"""Build sentences for reports: the guarantees that a run's configuration makes."""
 
 from collections.abc import Mapping
 
@@ -58,7 +58,10 @@ def promises(facts: RunFacts) -> Mapping[Promise, str]:
 
 
 def _of_its_own(facts: RunFacts) -> bool:
-    """Return whether the system is a custom program, which may lack Kafka's settings."""
+    """Return whether the system is a custom program.
+
+    Such a program may not have Kafka's settings.
+    """
     return facts.plan.named.kind is SystemKind.COMMAND
 
 

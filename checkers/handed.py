@@ -1,8 +1,8 @@
-"""Hand the tables of an imported history to tasks of this machine, as memory-mapped Arrow files.
+"""Give tasks of this machine the tables of an imported history, as memory-mapped Arrow files.
 
-A history is judged once, and its tables are not kept. The format of a kept record (`layout.py`) is
-compressed, which would cost more time than the judging. So each table is written in Arrow's memory
-format. Each place has its own batch. A task maps only the batches that it judges.
+A history is judged once, and its tables are not kept. A record that is kept is compressed
+(`layout.py`). The compression would take more time than the judging. So each table is written in
+Arrow's memory format. Each place has its own batch. A task maps only the batches that it judges.
 """
 
 import json
@@ -25,7 +25,7 @@ def hand_over(root: Path, tables: Tables) -> None:
 
     Args:
         root: An existing folder.
-        tables: The tables of a run. A place's rows may be scattered; this function collects them.
+        tables: The tables of a run. The rows of a place need not be together in a table.
     """
     RunPaths(root).record.mkdir()
     for name, table in tables.items():
@@ -47,7 +47,7 @@ class HandedGroups:
     """A `GroupReader` for tables that `hand_over` wrote.
 
     Args:
-        root: The folder given to `hand_over`.
+        root: The folder that `hand_over` filled.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,11 +1,11 @@
-"""The inputs of a pipeline, the ops that handled each input, and the transactions that committed.
+"""The inputs of a pipeline, the ops that handled each input, and the fates of the transactions.
 
-A member of a pipeline's group reads records of an input and sends one value for each. In the same
-transaction, it commits the offsets after these records. A transaction certainly committed if its
-client got a successful response to the commit. The transaction also certainly committed if a
-read_committed reader got any of its records (`RunFacts.witnessed`). A transaction certainly did not
-commit if its client never requested a commit. The transaction also did not commit if all final
-reads of the outputs were complete and returned none of its records.
+A member of a pipeline's group reads records of an input topic, and sends one value for each record.
+In the same transaction, the member commits the offsets after these records. A transaction certainly
+committed if its client got a successful response to the commit. The transaction also certainly
+committed if a read_committed reader got any of its records (`RunFacts.witnessed`). A transaction
+certainly did not commit if its client never requested a commit. The transaction also did not commit
+if all final reads of the outputs were complete and returned none of its records.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ INPUTS = schema_of(
 """The columns of the inputs: one row for each record and each op that handled it.
 
 If final reads show a record that no op handled, its `op_id` is -1. The column `excuse` names the
-faults that may have lost records of the place.
+faults that may have removed records of the place.
 """
 EFFECTS = schema_of(
     op_id=pa.int64(),
@@ -64,10 +64,10 @@ EFFECTS = schema_of(
     complete_ns=pa.int64(),
     excuse=pa.string(),
 )
-"""The columns of the transactions that sent to an output, one row for each op.
+"""The columns of the transactions that sent to an output.
 
-The columns show whether the transaction certainly committed or was certainly aborted, and whether
-the final read of that output was complete.
+There is one row for each op. The columns show whether the transaction certainly committed or was
+certainly aborted, and whether the final read of that output was complete.
 """
 NAMED = 5
 _COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
@@ -106,7 +106,7 @@ class Handled:
         return ops
 
     def reach(self) -> Ints:
-        """Return, for each input, the highest offset of its place that a committed op handled."""
+        """Return, for each input, the highest offset that a committed op handled in its place."""
         if not len(self):
             return np.zeros(0, dtype=np.int64)
         first = self.cuts[:-1]
@@ -118,7 +118,10 @@ class Handled:
 
 
 def inputs(group: Group) -> pa.Table:
-    """Return the inputs of a partition (columns `INPUTS`); none if the partition is an output."""
+    """Return the inputs of a partition (columns `INPUTS`).
+
+    A partition of an output has no inputs.
+    """
     handled = group.table("transforms")
     reads = group.final_polls
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED) & present(reads, "offset"))
@@ -208,14 +211,14 @@ def _is(table: pa.Table, name: str) -> Mask:
 
 
 def labels_of(group: Group) -> Labels:
-    """Return the excuses and broken premises for inputs with no effect, or with two effects."""
+    """Return the excuses and broken premises for inputs that took effect twice or not at all."""
     words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(sorted({each for word in words for each in word.split()})), broken
 
 
 def input_at(found: Handled, at: int) -> tuple[str, int, int]:
-    """Return the place, the offset and the value of an input; value -1: unknown."""
+    """Return the place, the offset and the value of an input. A value of -1 means unknown."""
     row = int(found.cuts[at])
     place = texts(found.rows.slice(row, 1), "place")[0]
     return place, int(ints(found.rows, "offset")[row]), int(ints(found.rows, "value")[row])

@@ -1,20 +1,21 @@
 """hanging-transaction: a transaction stayed open although its coordinator should have ended it.
 
 Definition: after the last heal, the leader's last stable offset did not move, and stayed below the
-high watermark. This state lasted longer than a transaction may be open (`Plan.hanging_after_s`).
-The limit is the transaction's timeout, plus the interval of the coordinator's checks, plus time to
+high watermark. That lasted longer than a transaction may stay open (`Plan.hanging_after_s`). The
+limit is the transaction's timeout, plus the interval of the coordinator's checks, plus time to
 write the markers.
 
 Why it proves something: the last stable offset is the start of the first open transaction. The
 client ends the transaction, or the coordinator aborts it after the timeout (KIP-98). A transaction
 that stays open blocks every read_committed reader of the partition. Only an operator can then end
-it (KIP-664). Documented causes: KAFKA-14402 (before 3.6), KAFKA-9144, KAFKA-12671.
+it (KIP-664). Known causes are KAFKA-14402 (before 3.6), KAFKA-9144 and KAFKA-12671.
 
-What would not prove it: an open transaction that is too young at the last observation. This is a
-gap. A partition that has not recovered does not count. In a compacted topic, a leader that was out
-of sync for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the
-anomaly is not trusted. The anomaly is allowed if a marker, or the coordinator's own log, may have
-been lost. An unclean election, or a loss on the disks of all replicas, may cause such a loss.
+What would not prove it: an open transaction proves nothing if it is still too young at the last
+observation. Such a transaction is a gap. A partition that has not recovered does not count. In a
+compacted topic, a leader that was out of sync for longer than `delete.retention.ms` may lack the
+marker (`cleaned_markers`). Then the anomaly is not trusted. The anomaly is allowed if a marker may
+have been lost, or if records of the coordinator's own log may have been lost. An unclean election,
+or a loss on the disks of all replicas, may cause such a loss.
 """
 
 from dataclasses import dataclass, replace
@@ -100,7 +101,7 @@ def _looks(group: Group) -> pa.Table:
 
 
 def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
-    """Return the unmoved last stable offset and its first time; None if no transaction is open."""
+    """Return the last stable offset that did not move; None if no transaction is open."""
     stable, marks = (ints(looks, name) for name in ("last_stable_offset", "high_watermark"))
     times = ints(looks, "observed_ns")
     same = (stable == stable[-1]) & (marks > stable) & (times >= calm_ns)
@@ -143,7 +144,10 @@ def _begun(group: Group) -> int:
 
 
 def _left_open(group: Group) -> bool:
-    """Return whether a transaction's outcome is unknown, so the coordinator may have to end it."""
+    """Return whether a transaction of unknown outcome exists.
+
+    Its coordinator may have to end it.
+    """
     sends = group.table("sends")
     unknown = equal(sends, "outcome", Outcome.INFO.value)
     return bool((present(sends, "txn_id") & unknown).any())
@@ -254,13 +258,14 @@ def _why(group: Group, found: Anomaly) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """The open transaction, from the view of its client.
+    """The open transaction, as its client recorded it.
 
     Attributes:
-        name: A phrase for reports, `op 120 (base-txn-0), `; empty if no client of this run sent it.
+        name: A phrase for reports: `op 120 (base-txn-0), `. It is empty if no client of this run
+            sent the transaction.
         transactional_id: The transactional id, empty if unknown.
         ended: A phrase that says what the client knows about the transaction's end.
-        sent_ns: The earliest time of its sends; -1: unknown.
+        sent_ns: The time of the transaction's first send; -1 if unknown.
         since_ns: The time from which on the coordinator had to end the transaction; -1: unknown.
     """
 

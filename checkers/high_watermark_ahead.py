@@ -1,22 +1,24 @@
 """high-watermark-ahead: a replica's high watermark is higher than the leader's high watermark.
 
 Definition: a broker reported the high watermark h of its replica. A leader that was asked later, in
-the same epoch or a later one, announced less than h. Or both brokers stopped cleanly, and a
-replica's checkpoint has a high watermark above the end of the last leader's log.
+the same epoch or a later one, announced less than h. The check also compares files after a clean
+stop of both brokers: a replica's checkpoint has a high watermark above the end of the last leader's
+log.
 
 Why it proves something: a follower's high watermark is never above the leader's high watermark. So
-everything below h was committed then. That leader and all later leaders have these records, and
-announce at least h (KIP-101, KIP-207). A follower that is ahead lets nearby readers (KIP-392) read
-records that may disappear. Such a follower also announces its high watermark when it becomes the
-leader.
+if a replica reports h, all records below h are committed. The leader and all later leaders have
+these records, and announce at least h (KIP-101, KIP-207). A follower that is ahead lets nearby
+readers (KIP-392) read records that may disappear. Such a follower also announces its high watermark
+when it becomes the leader.
 
-What would not prove it: a leader that was replaced may not know this, and its high watermark is
-low. So a high watermark is compared only with leaders of the same or a later epoch. No answer of a
-broker names the epoch of its high watermark. But in KRaft, a broker knows an epoch before its
-replicas follow the new leader. So that epoch is at most the epoch in the next metadata answer of
-the same broker process. If that answer is missing, or with ZooKeeper, only leaders of the run's
-last epoch count. A follower that lags has a low high watermark, never a high one. The anomaly is
-allowed after an unclean election, and after a disk loss on all replicas.
+What would not prove it: a replaced leader may not know that it was replaced, and then its high
+watermark is low. So a high watermark is compared only with leaders of the same or a later epoch. No
+answer of a broker names the epoch of its high watermark. But in KRaft, a broker knows an epoch
+before its replicas follow the new leader. So the epoch of a high watermark is at most the epoch in
+the next metadata answer of the same broker process. If that answer is missing, or if the cluster
+uses ZooKeeper, only leaders of the run's last epoch count. A follower that lags has a low high
+watermark, never a high one. The anomaly is allowed after an unclean election, and after a disk loss
+on all replicas.
 """
 
 from dataclasses import dataclass
@@ -131,7 +133,7 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
 def _of_node(
     group: Group, told: Announcements, marks: pa.Table, node: str
 ) -> tuple[int, list[Ahead]]:
-    """Count the compared high watermarks of a broker, and find the first one that is too high."""
+    """Count the high watermarks of a broker that were compared; find the first that is too high."""
     high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
     ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
     for epoch in np.unique(ceilings).tolist():
@@ -152,7 +154,7 @@ def _of_node(
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
-    """Count the compared checkpoints of stopped brokers, and find those that are too high."""
+    """Count the checkpoints of stopped brokers; find the checkpoints that are too high."""
     states = group.table("replica_states")
     final = select(states, equal(states, "snapshot", FINAL) & present(states, "high_watermark"))
     log, proving = group.final_log, group.facts.proving_nodes
@@ -252,7 +254,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_before(group: Group, node: str, told_at: int) -> list[str]:
-    """Return a clause if another broker had reported too high a high watermark earlier."""
+    """Return a clause if another broker had already reported a high watermark that was too high."""
     told, marks = announcements(group), _told_marks(group)
     found = [
         each
@@ -278,7 +280,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
         group: The partition.
         found: The anomaly.
         end: The end of the replica's own log, -1 if unknown.
-        reached: The earlier announcements of at least this high watermark.
+        reached: The earlier announcements that were at least as high.
     """
     node, mark = str(found.evidence.get("node")), number_in(found, "high_watermark")
     told_at = number_in(found, "told_ns")
@@ -316,7 +318,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
 
 
 def _by_file(group: Group, node: str, end: int) -> str:
-    """Return a clause if only a broker's checkpoint is wrong, not its last report; else ""."""
+    """Return a clause if a broker's checkpoint is wrong, but its last report is right; else ""."""
     marks = _told_marks(group)
     mine = select(marks, equal(marks, "node", node))[-1:]
     last = int(ints(mine, "high_watermark").max(initial=NONE))
@@ -330,11 +332,11 @@ def _by_file(group: Group, node: str, end: int) -> str:
 
 
 def _end_then(group: Group, node: str, told_at: int, mark: int) -> int:
-    """Return a replica's log end at the time of its report; a time of -1 means after the stop.
+    """Return a replica's log end at the time of a report.
 
-    A broker is asked for its log end first, and then for its high watermark. So the log may have
-    grown in between. The next observation shows whether the log grew. If the log may have been
-    truncated before that observation, the result is -1.
+    A time of -1 means after the stop. A broker is asked for its log end first, and then for its
+    high watermark. So the log may have grown in between. The next observation shows whether the log
+    grew. If the log may have been truncated before that observation, the result is -1.
     """
     if told_at < 0:
         log = group.logs.get(FINAL, {}).get(node)

@@ -1,22 +1,23 @@
 """high-watermark-regression: the high watermark that leaders announced decreased.
 
 Definition: leaders answered ListOffsets(latest, read_uncommitted) in epochs e <= e', and the answer
-in e is the greater one. If e = e', the first answer arrived before the second request was sent.
-Replicas are never compared with each other. The partition's end in the final reads also counts as
-an answer of the last epoch. That end counts only if the run had recovered and all clients had
-stopped sending. With transactions, that end is the last stable offset, which may be below the high
-watermark. But the end must be above each record that a read_committed reader got before.
+in e is greater than the answer in e'. If e = e', the first answer arrived before the second request
+was sent. Replicas are never compared with each other. The partition's end in the final reads also
+counts as an answer of the last epoch. That end counts only if the run had recovered and all clients
+had stopped sending. With transactions, that end is the last stable offset, which may be below the
+high watermark. But the end must be above each record that a read_committed reader got before.
 
 Why it proves something: committed records stay committed. A leader's high watermark only grows in
-its epoch. A later leader has all records that earlier leaders committed, and does not answer before
-it knows that (KIP-207). Epochs order leaders without a clock. All transactions below a last stable
-offset are decided and stay so: a later transaction begins above it (KIP-98).
+its epoch. A later leader has all records that earlier leaders committed. It answers only after it
+knows that these records are committed (KIP-207). Epochs order leaders without a clock. All
+transactions below a last stable offset are decided, and stay decided. A later transaction begins
+above that offset (KIP-98).
 
-What would not prove it: a follower's own high watermark always lags. An old leader may still answer
-in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time have no
-order. The anomaly is allowed after an unclean election, and after a power loss of all replicas. A
-lower last stable offset is not trusted if a cleaner may have removed a marker before the leader got
-the marker (`cleaned_markers`).
+What would not prove it: a follower's own high watermark always lags behind. An old leader may still
+answer in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time
+have no order. The anomaly is allowed after an unclean election, and after a power loss of all
+replicas. A lower last stable offset is not trusted if a cleaner may have removed a marker before
+the leader got the marker (`cleaned_markers`).
 """
 
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ _LAST_EPOCH = int(np.iinfo(np.int32).max)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """An answer that is lower than an earlier one.
+    """A leader's answer that is lower than an earlier answer.
 
     Attributes:
         earlier, later: The two answers with the greatest difference.
@@ -144,7 +145,7 @@ class Reading:
 
 
 def _before_in_epoch(told: Announcements) -> Ints:
-    """Return, for each answer, the index of the highest earlier answer of its epoch, or -1.
+    """Return, for each answer, the index of the highest earlier answer in the same epoch, or -1.
 
     Answer A is earlier than answer B if A arrived before the request of B was sent.
     """
@@ -183,7 +184,7 @@ def _furthest(told: Announcements, witness: Ints, low: Ints, drops: Ints) -> Reg
 
 
 def _ends(group: Group) -> Ints:
-    """Return the end offsets of the final reads if these must include all committed records."""
+    """Return the end offsets of the final reads if the reads must include all committed records."""
     reads = group.table("final_reads")
     if not group.facts.recovered:
         return np.empty(0, dtype=np.int64)
@@ -194,7 +195,7 @@ def _ends(group: Group) -> Ints:
 
 
 def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, list[Regression]]:
-    """Count the compared ends of final reads, and return the lowest end if that end is too low."""
+    """Count the ends of final reads that were compared; return the lowest end if it is too low."""
     asked = group.facts.milestone("final-reads")
     if asked is None or not len(ends):
         return 0, []
@@ -208,14 +209,14 @@ def _short_targets(group: Group, told: Announcements, ends: Ints) -> tuple[int, 
 
 
 def _last(told: Announcements, until_ns: int) -> Announcement | None:
-    """Return the highest announcement up to a time."""
+    """Return the announcement with the highest high watermark up to a time."""
     # A slow broker may still append a timed-out message behind the end that it reported.
     told = told.where((told.observed_ns >= 0) & (told.observed_ns <= until_ns))
     return told[int(np.argmax(told.marks))] if len(told) else None
 
 
 def _last_reading(group: Group, until_ns: int) -> Reading | None:
-    """Return the highest record that read_committed readers got up to a time."""
+    """Return the record with the highest offset that read_committed readers got up to a time."""
     polls = group.table("polls")
     ended_ns = ints(polls, "complete_ns")
     given = equal(polls, "isolation", READ_COMMITTED) & (ended_ns >= 0) & (ended_ns <= until_ns)
@@ -313,7 +314,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _low_answer(group: Group, found: Anomaly, epoch: int) -> str:
-    """Explain why a later leader gave a low answer although it has all records."""
+    """Explain why a later leader answered with a low offset although the leader has all records."""
     own_ns = _own_ns(group, epoch)
     if 0 <= own_ns <= number_in(found, "later_asked_ns"):
         return (
@@ -352,7 +353,7 @@ def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
 
 
 def _again(group: Group, found: Anomaly, mark: int) -> str:
-    """Return a clause if a leader announced the high watermark again later; otherwise ""."""
+    """Return a clause if a leader later announced the high watermark again; otherwise ""."""
     since_ns = number_in(found, "later_observed_ns")
     if "later_told_to" in found.evidence:
         read = group.facts.milestone("final-reads")

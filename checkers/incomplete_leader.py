@@ -1,19 +1,19 @@
 """incomplete-leader: a leader began its epoch without records that earlier leaders had committed.
 
 Definition: the start offset of an epoch is below the highest high watermark that leaders of earlier
-epochs announced. The start offset is the smallest one in records, and in checkpoints after a clean
-stop.
+epochs announced. The start offset is the smallest offset that the records give, or the checkpoints
+after a clean stop.
 
 Why it proves something: a leader announces a high watermark when every in-sync replica holds all
 records below it. Only an in-sync replica may become the leader. A leader's epoch starts at the end
 that the leader's log had at the election. So a start below an announced high watermark shows a
 leader that lacked committed records, even if no client read them.
 
-What would not prove it: an old leader may not know that it was replaced, and may go on answering.
-But its high watermark cannot pass the new leader's start. The checkpoint of a killed broker does
-not count. If the log's beginning was deleted, the known start may be too high. Then the check may
-miss an anomaly, but it never reports a false one. The anomaly is allowed after an unclean election,
-and after a power loss of all replicas.
+What would not prove it: an old leader may not know that it was replaced, so it may still answer.
+But the old leader's high watermark cannot pass the start of the new leader's epoch. The checkpoint
+of a killed broker does not count. If the log's beginning was deleted, the known start may be too
+high. Then the check may miss an anomaly, but it never reports a false anomaly. The anomaly is
+allowed after an unclean election, and after a power loss of all replicas.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ _PERHAPS = ", perhaps with other records"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """An epoch that started at too low an offset.
+    """An epoch that started at an offset which is too low.
 
     Attributes:
         start: The epoch's start, and its source.
@@ -165,7 +165,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _goes_back(group: Group, found: Anomaly) -> str:
-    """Return a sentence if an epoch's first record may carry a wrong epoch; otherwise ""."""
+    """Return a sentence if the epoch of an epoch's first record may be wrong; otherwise ""."""
     if found.evidence.get("start_is") != "record":
         return ""
     logs = group.logs.get(str(found.evidence.get("snapshot")), {})
@@ -173,7 +173,7 @@ def _goes_back(group: Group, found: Anomaly) -> str:
 
 
 def _held_before(group: Group, found: Anomaly, node: str, until_ns: int) -> list[str]:
-    """Say which brokers had the missing records, and what happened to the leader's own copy."""
+    """Return which brokers had the missing records, and what happened to the leader's own copy."""
     mark, epoch = number_in(found, "announced_high_watermark"), number_in(found, "epoch")
     since_ns, first_ns = number_in(found, "announced_observed_ns"), told_ns(group, epoch)
     told, looks = list[str](), looks_at(group, node)
@@ -230,10 +230,11 @@ def _others_with(group: Group, found: Anomaly, leader: str, until_ns: int) -> li
 def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
     """Return whether a log that reached the announced high watermark had the announced records.
 
-    A former leader, or its follower, may have other records at the log's end until that broker
-    follows the later leader. A broker that follows the later leader knows the later epoch, and has
-    truncated these other records. The log line about that truncation has no time. But if
-    a log grows while its broker knows the epoch, the broker is copying that leader's records.
+    A broker that led before, or followed another leader before, may have other records at the end
+    of its log. These records stay there until the broker follows the later leader. A broker that
+    follows the later leader knows the later epoch, and has truncated these other records. The
+    broker's log does not show the time of that truncation. But if a log grows while its broker
+    knows the epoch, the broker is copying that leader's records.
     """
     epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
     if any(

@@ -1,17 +1,17 @@
 """incomplete-leader, for the quorum: a controller became leader without all committed metadata.
 
 Definition: the start offset of a quorum's epoch is below the highest high watermark that leaders of
-earlier epochs reported. The start offset is the smallest one in the records of all nodes, and in
-checkpoints after a clean stop.
+earlier epochs reported. The start offset is the smallest offset in the records of all nodes, and in
+the checkpoints after a clean stop.
 
 Why it proves something: the quorum's leader reports a high watermark when a majority has all
 records below it. A majority elects a leader only if no voter of that majority has more records than
 the leader. The two majorities share a voter. The new leader appends the first record of its epoch
 at the end of its log. Raft calls this rule leader completeness.
 
-What would not prove it: an old leader that was cut off may go on reporting its high watermark. That
+What would not prove it: an old leader that was cut off may still report its high watermark. That
 high watermark cannot grow any more. If the log begins after a snapshot, the known start may be too
-high. Then the check may miss an anomaly, but it never reports a false one.
+high. Then the check may miss an anomaly, but it never reports a false anomaly.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from results.record.verdict import Anomaly
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """An epoch of the quorum that started at too low an offset.
+    """An epoch of the quorum that started at an offset which is too low.
 
     Attributes:
         start: The epoch's start, and its source.
-        told_epoch, told: The earlier epoch with the highest reported high watermark, and that
-            high watermark.
+        told_epoch, told: The earlier epoch that reported the highest high watermark, and this high
+            watermark.
     """
 
     start: EpochStart

@@ -5,9 +5,9 @@ Definition: among acknowledgements and polls, one offset has two values.
 Why it proves something: an offset of a log is written once. If two answers differ, the log had two
 versions, and clients saw both.
 
-What would not prove it: two replicas that differ at an offset that no client read or wrote
-(`log-divergence` may report them). With acks 0 or 1, an acknowledged record may be truncated, and
-another record may get its offset. At truncated offsets, such a difference between an
+What would not prove it: a difference between two replicas, at an offset that clients neither read
+nor wrote (`log-divergence` may report it). With acks 0 or 1, an acknowledged record may be
+truncated, and another record may get its offset. At truncated offsets, such a difference between an
 acknowledgement and a poll is allowed.
 """
 
@@ -115,7 +115,7 @@ def _read_values(group: Group, offset: int) -> list[int]:
 
 
 def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
-    """Return the pairs of offset and value that may have been truncated, with acks 0 or 1.
+    """Return the pairs of offset and value that acks 0 or 1 allowed a leader to truncate.
 
     A pair counts only if readers saw at most one value at the offset.
     """
@@ -135,14 +135,14 @@ def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
 
 
 def _sent_ns(group: Group, values: Ints) -> Ints:
-    """Return the time at which each value was sent; -1 if no client sent it."""
+    """Return the time at which each value was sent; -1 if no client sent the value."""
     sends = group.table("sends")
     begun = np.append(ints(sends, "invoke_ns"), NONE)
     return np.asarray(begun[first_match(values, ints(sends, "value"))], dtype=np.int64)
 
 
 def _any_of(excused: HiddenCuts, first: int, last: int) -> Labels:
-    """Return the excuse, or the broken premise, that applies to any value of an offset."""
+    """Return the excuse or the broken premise of an offset: one of its values is enough."""
     if excused.may_be[first:last].any():
         return (Excuse.ACKS.value,), ()
     return (), (Premise.SHOWN_CAUSE.value,) * bool(excused.unknown[first:last].any())
@@ -198,7 +198,7 @@ def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _cause(group: Group, acks: pa.Table) -> str:
-    """Explain the loss if exactly one acknowledged value is missing from the last leader's log."""
+    """Explain the loss, if the last leader's log lacks exactly one of the acknowledged values."""
     log = group.final_log
     if log is None or not log.whole or not read_whole(group, log.node):
         return ""

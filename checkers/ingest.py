@@ -2,10 +2,11 @@
 
 A unit is a writer's streams or a node's files.
 
-Both engines call this module, in this process or in Spark's tasks. Live streams have separate rows
-for invocations and completions. This module joins these rows, closes open ops with `info`, and
-copies each op's columns to its sends and polls. If a stream has no end mark or cannot be read, this
-module reports a `Problem` and raises no error. A broken record must lead to the verdict unknown.
+The local engine calls this module in this process. Spark calls it in its tasks. Live streams have
+separate rows for invocations and completions. This module joins these rows, closes open ops with
+`info`, and copies each op's columns to its sends and polls. If a stream has no end mark or cannot
+be read, this module reports a `Problem` and raises no error. A broken record must lead to the
+verdict unknown.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,7 +46,7 @@ from results.record.terms import OUTCOME_RANK, F, Outcome, ShareAct
 NO_ID = "00000000-0000-0000-0000-000000000000"
 """The topic id that Kafka reports for a topic without an id."""
 ASSIGNS, TOUCHES = "assigns", "touches"
-"""The tables of the parts for `left_out`: ops that assign, and the partitions that ops sent to."""
+"""The parts' tables for `left_out`: the ops that assign, and the partitions that ops sent to."""
 _MOP_BITS = 32
 _OP_BITS = 31
 """The number of bits for the range of a writer's op ids.
@@ -58,12 +59,12 @@ _RANKED = tuple(sorted(OUTCOME_RANK, key=lambda outcome: OUTCOME_RANK[outcome]))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem because of which some data of a run could not be read.
+    """A reason why some data of a run could not be read.
 
     Attributes:
         unit: The writer or the node.
         sentence: The problem in one sentence.
-        cut: Whether a live stream lacks its end, so that rows may be missing.
+        cut: Whether the end of a live stream is missing, so that rows may be missing, too.
     """
 
     unit: str
@@ -73,7 +74,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenStream(Problem):
-    """A stream that cannot be read from some position on.
+    """A stream that can be read only up to some position.
 
     Attributes:
         stream: The name of the stream's file.
@@ -119,7 +120,7 @@ class Unit:
             not read.
         old: Whether the run is older than `results.record.contents`. Then it is unknown whether
             the copies of messages are intact.
-        part: The part to read; None: the whole unit.
+        part: The part to read. None means the whole unit.
     """
 
     run_id: str
@@ -137,7 +138,7 @@ class Unit:
 
     @property
     def label(self) -> str:
-        """The unit's name in problems. A step's copy has another name than its node."""
+        """The unit's name in problems. The name of a step's copy also names the step."""
         return f"{self.snapshot}/{self.name}" if self.of_step else self.name
 
 
@@ -166,7 +167,7 @@ def node_units(run_id: str, nodes: Path, snapshot: str) -> list[Unit]:
 
 
 def step_units(run_id: str, snapshots: Path) -> list[Unit]:
-    """Return a unit for each node whose files a scenario's step copied, for all steps."""
+    """Return a unit for each step of a scenario and each node whose files the step copied."""
     steps = sorted(path for path in snapshots.iterdir()) if snapshots.is_dir() else []
     return [unit for step in steps for unit in node_units(run_id, step, step.name)]
 
@@ -174,8 +175,8 @@ def step_units(run_id: str, snapshots: Path) -> list[Unit]:
 def ingest(unit: Unit, read_node: NodeReader) -> tuple[Tables, list[Problem]]:
     """Read a unit; return its complete tables, and the problems that occurred.
 
-    The tables of a part do not show which partitions an assignment leaves out, because all parts
-    are needed for that. `ASSIGNS` and `TOUCHES` have the data to find these partitions later.
+    The tables of a part do not show which partitions an assignment left out. That needs the tables
+    of all parts. `ASSIGNS` and `TOUCHES` have the data to find these partitions later.
     """
     problems: list[Problem] = []
     try:
@@ -200,7 +201,8 @@ def completed(streams: Mapping[str, pa.Table], *, whole: bool = True) -> Tables:
         whole: Whether the tables have all ops of the writer, not only a part.
 
     Returns:
-        Tables of `TABLES` without `run_id`; for a part, also `ASSIGNS` and `TOUCHES`.
+        The tables of `TABLES` without the column `run_id`. For a part, the result also has the
+        tables `ASSIGNS` and `TOUCHES`.
     """
     live = {name: streams.get(name, schema.empty_table()) for name, schema in LIVE.items()}
     sends = _sends(live["send_invocations"], live["send_completions"])
@@ -236,7 +238,7 @@ def combined(parts: Iterable[Tables]) -> Tables:
 def with_topic_ids(table: pa.Table, ids: Mapping[str, str]) -> pa.Table:
     """Fill missing topic ids with the id that belongs to the topic's name.
 
-    Logs and old requests name topics only.
+    Logs and old requests have only the names of topics, not their ids.
 
     Before Kafka 2.8 (KIP-516), creating a topic returned no id. Then every row of the topic gets
     `NO_ID`, even if a file or an answer has an id.
@@ -298,7 +300,7 @@ def _read_streams(unit: Unit, problems: list[Problem]) -> Tables:
 
 
 def broken_stream(unit: Unit, path: Path, broken: BaseException, at: int) -> BrokenStream:
-    """Return the problem for a stream that cannot be read from some position on."""
+    """Return the problem for a stream that can be read only up to some position."""
     sentence = f"the stream {path.name} is cut off: {broken}"
     return BrokenStream(unit=unit.name, sentence=sentence, cut=True, stream=path.name, at=at)
 
@@ -322,7 +324,7 @@ def _rows(path: Path, part: Part | None) -> Iterator[tuple[int, pa.RecordBatch |
 
 
 def _coded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows with dictionary-coded strings: few distinct strings, and a number in each row."""
+    """Return rows whose strings are dictionary-coded, so that each row has only a number."""
     columns = [
         column.dictionary_encode() if pa.types.is_string(column.type) else column
         for column in batch.columns
@@ -395,13 +397,13 @@ def _sends(invoked: pa.Table, done: pa.Table) -> pa.Table:
 
 
 def _at(table: pa.Table, name: str, at: Ints) -> Ints:
-    """Return an integer column at the given rows. At row -1, the result has no meaning."""
+    """Return the numbers of a column at the given rows. For row -1, the number has no meaning."""
     column = ints(table, name)
     return column[np.maximum(at, 0)] if len(column) else np.full(len(at), NONE, dtype=np.int64)
 
 
 def _part_keys(parts: pa.Table, others: pa.Table) -> tuple[Ints, Ints]:
-    """Return one key for each (op_id, mop) in two tables; equal pairs have equal keys."""
+    """Return a key for each pair (op_id, mop) in two tables. Equal pairs have equal keys."""
     count = parts.num_rows
     op = stack([ints(parts, "op_id"), ints(others, "op_id")])
     mop = stack([ints(parts, "mop"), ints(others, "mop")])
@@ -437,7 +439,7 @@ def _ops(invoked: pa.Table, done: pa.Table, sends: pa.Table, answered: Mask) -> 
 def _messages(ops: pa.Table, sends: pa.Table, polled: pa.Table, shared: pa.Table) -> Ints:
     """Return the number of messages that each op sent or read. For a transaction, only sends count.
 
-    For an acknowledgement of a share group, the records that the broker confirmed count.
+    For an op of a share group, the records whose acknowledgements the broker confirmed count, too.
     """
     op_ids = ints(ops, "op_id")
     counts = np.zeros(len(op_ids), dtype=np.int64)

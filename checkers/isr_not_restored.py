@@ -1,9 +1,10 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
 Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
-of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper if it keeps
-the ISR, otherwise the metadata of the leader's own broker. If no leader reported, any broker's
-metadata counts. If the observations ended too early, the result is a gap, not an anomaly.
+of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper, if the
+cluster keeps the ISR there. Otherwise, the source is the metadata of the leader's own broker. If no
+leader reported its metadata, any broker's metadata counts. If the observations ended too early, the
+result is a gap, not an anomaly.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
@@ -57,7 +58,7 @@ NAME = "isr-not-restored"
 _FRESH_NS = 2 * NS_PER_S
 """A log end of at most this age is current, because logs are observed once a second."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
-"""The maximum age of a log end at its recorded time, plus half a second for a follower."""
+"""The maximum age of a recorded log end, plus half a second for a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,11 @@ class Shrunk:
     Attributes:
         full_ns: The time at which the ISR was full again; -1 if it never was.
         seen_ns: The time of the last report within the limit.
-        since_ns: The time of the first report in the series of reports with the same ISR that ends
-            at `seen_ns`.
+        since_ns: The time from which on all reports until `seen_ns` had the same ISR.
         looked_ns: The time of the last report of any ISR.
         isr: The broker ids in the last report within the limit.
-        by: The broker that gave both that report and the report of the full ISR. Empty if two
-            brokers gave these reports.
+        by: The broker that gave both the report at `seen_ns` and the report at `full_ns`. Empty if
+            two brokers gave these reports.
     """
 
     full_ns: int
@@ -88,7 +88,7 @@ def _sizes(told: pa.Table) -> Ints:
 
 
 def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
-    """Return a mask of reports with a full ISR, starting at the last report before the heal."""
+    """Return a mask of the reports with a full ISR, from the last report before the heal on."""
     times = ints(told, "observed_ns")
     standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
     return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
@@ -131,14 +131,14 @@ def _check(group: Group) -> Findings:
 
 
 def _begin(told: pa.Table, last: int) -> int:
-    """Return the first row of the series of reports with equal ISRs that ends with a given row."""
+    """Return the row from which on all reports up to a given row have the same ISR."""
     isrs = [sorted(each or ()) for each in told["isr"].slice(0, last + 1).to_pylist()]
     others = [at for at, isr in enumerate(isrs) if isr != isrs[last]]
     return others[-1] + 1 if others else 0
 
 
 def _teller(told: pa.Table, rows: Sequence[int]) -> str:
-    """Return the broker that gave the reports; "" if there are none or several brokers."""
+    """Return the broker that gave the reports; "" if several brokers gave them, or none."""
     told_by = {texts(told, "observer")[row] for row in rows}
     return told_by.pop() if len(told_by) == 1 and told_by <= _brokers(told) else ""
 
@@ -220,7 +220,7 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
 
 
 def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Return a clause that says whether a replica outside the ISR had caught up with its leader."""
+    """Return a clause: whether a replica outside of the ISR had caught up with its leader."""
     from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
     until_ns = full_ns if full_ns >= 0 else NEVER_NS
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
@@ -257,7 +257,7 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 
 
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
-    """Return an offset that a leader's log had reached by a time, and still had afterwards.
+    """Return an offset that a leader's log had reached by a time, and did not lose afterwards.
 
     Records that were acknowledged since the last heal also count, because no rows are recorded for
     a log that does not grow.
@@ -276,7 +276,7 @@ def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
 
 
 def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
-    """Return the highest possible end of a leader's log at a time; a huge number if unknown."""
+    """Return the highest end that a leader's log may have had at a time; `NEVER_NS` if unknown."""
     looks, acked = looks_at(group, leader), _acked(group, from_ns, at_ns)
     seen = [each for each in looks if each[0] <= at_ns][-1:]
     later = [end for at, end in looks if at > at_ns][:1]
@@ -286,7 +286,7 @@ def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
-    """Explain, from the controllers' log, why a caught-up replica stayed out of the ISR."""
+    """Explain, from the controllers' log, why a replica that caught up stayed out of the ISR."""
     written, quorum = undisputed(group), group.facts.quorum
     isr, seen_ns = sorted(numbers_in(found, "isr")), number_in(found, "seen_ns")
     # The stop at the run's end also causes small ISRs.

@@ -1,6 +1,6 @@
 """Decide the verdict: which anomalies are allowed, and which can be trusted.
 
-All anomalies are reported, for every judge. The judge only decides which anomalies count
+Every judge reports all anomalies. The judge only decides which anomalies count
 (`checkers.contract`).
 """
 
@@ -81,7 +81,7 @@ class _Weights:
     facts: RunFacts
 
     def of(self, name: str, excuses: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-        """Return the reason that allows an anomaly; otherwise None and the broken premises."""
+        """Return the reason that allows an anomaly; or None, with the broken premises."""
         why = allowed(name, excuses, self.judge, facts=self.facts)
         return why, doubts(name, excuses, self.judge) if why is None else ()
 
@@ -110,7 +110,7 @@ class _Tally:
     weighty: int = 0
     broken: set[str] = field(default_factory=set)
     examples: list[tuple[Example, str]] = field(default_factory=list)
-    """Pairs: an example, and the cause that the rows of the example's partition show."""
+    """The examples, each with the cause that the rows of its partition show."""
 
 
 def weigh(
@@ -128,7 +128,7 @@ def weigh(
         results: The checkers' results, by place.
         judge: The judge, which `facts` also names.
         engine: The engine that ran the checkers.
-        stats: Figures for reports; they are copied unchanged.
+        stats: The figures for reports. They are copied unchanged.
     """
     found = {each.name for group in results.values() for each in group if each.anomalies}
     broken = frozenset(
@@ -178,9 +178,10 @@ def _reach(facts: RunFacts) -> tuple[str, ...]:
 
 
 def _limits(facts: RunFacts, checked: Mapping[str, int | None]) -> list[str]:
-    """Return why a history cannot be valid: nothing was compared, or promises cannot be checked.
+    """Return why a history cannot be valid.
 
-    Jepsen's judge needs only the clients' observations.
+    Either nothing was compared, or some promises cannot be checked. Jepsen's judge needs only the
+    clients' observations.
     """
     if not any(checked.values()):
         return ["the history has nothing that could be compared"]
@@ -215,7 +216,7 @@ def _tallies(
 
 
 def _rank(example: Example) -> tuple[bool, str, int, int]:
-    """Return a sort key: examples that decide the verdict come first; then the place decides."""
+    """Return a sort key. Examples that decide the verdict come first, then the place counts."""
     light = example.allowed or not example.trusted
     return light, example.topic, example.partition, example.offset
 
@@ -330,7 +331,7 @@ def _unchecked(
     """Return a sentence for each check that should apply but compared nothing in some partition.
 
     A check that gives a reason is left out, because some runs cannot have such an anomaly. A check
-    that found an anomaly without a comparison is also left out. Example: a missing final read.
+    is also left out if it found an anomaly without a comparison, such as a missing final read.
     """
     if _cut_before_clients(facts):
         return []
@@ -377,13 +378,13 @@ def _gaps(results: Mapping[Place, Sequence[CheckResult]]) -> list[str]:
 
 
 def _first(sentences: Sequence[str]) -> str:
-    """Join the first few sentences, and add the number of the others."""
+    """Join the first few sentences, and say how many more there are."""
     more = len(sentences) - _SHOWN
     return "; ".join(sentences[:_SHOWN]) + (f" (and {more} more)" if more > 0 else "")
 
 
 def _gap(group: Sequence[CheckResult], name: str) -> bool:
-    """Return whether a check compared nothing, and gave no reason, in a partition with sends."""
+    """Return whether a check gave no reason why it compared nothing in a partition with sends."""
     mine = [each for each in group if each.name == name]
     told = any(each.rows or each.unshown or each.gaps or each.anomalies for each in mine)
     return was_written(group) and bool(mine) and not told
@@ -395,7 +396,7 @@ def _cut_before_clients(facts: RunFacts) -> bool:
 
 
 def _shortfalls(facts: RunFacts) -> list[str]:
-    """Return sentences on the stages that the run did not complete, according to milestones."""
+    """Return a sentence for each stage that, by its milestones, the run did not complete."""
     sentences = []
     if _cut_before_clients(facts):
         sentences.append("the run ended before its clients began, so there is nothing to judge")

@@ -19,7 +19,7 @@ from checkers.protocol import Premise
 from results.record.terms import GroupAct, Outcome
 
 _ANY_ACKS = "offsets.commit.required.acks"
-"""With this setting, a coordinator may answer before all in-sync replicas have a commit."""
+"""If this is set, a coordinator may acknowledge a commit before all in-sync replicas have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +44,16 @@ class Gone:
 
 
 def looked_for(group: Group) -> tuple[int, list[Gone]]:
-    """Search the logs for acknowledged commits; return their number and the missing commits.
+    """Search the logs for acknowledged commits.
 
-    No commit is searched for if a log may have been compacted, or if no log has commits of the
-    partition.
+    The result is the number of these commits, and the commits that are missing. The search is
+    skipped if a log may have been compacted, or if no log has commits of the partition.
     """
     return group.view(_looked_for)
 
 
 def unread_premises(group: Group) -> tuple[str, ...]:
-    """Return the broken premise for a missing commit if some log could not be read."""
+    """Return the premise that is broken, for a missing commit, if some log could not be read."""
     facts = group.facts
     read = facts.collected_nodes - facts.unreadable_nodes
     whole = {f"n{broker}" for broker in facts.brokers} <= read

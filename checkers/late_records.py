@@ -2,18 +2,18 @@
 
 A Produce request may arrive late, after the coordinator aborted its transaction and the marker was
 written. Before KIP-890, a leader still appends the record (KAFKA-14402). The record then belongs to
-the producer's next transaction. There is a sign of this: a marker of the same producer is before
-the record, and no other record of the producer is between the marker and the record. The marker has
-the record's producer epoch, but ends no other record. So no record of the producer is between this
-marker and the producer's previous marker.
+the producer's next transaction. The following is a sign of this. A marker of the same producer and
+producer epoch is before the record. No other record of the producer is between this marker and the
+record, or between this marker and the producer's previous marker. So the marker ends no other
+record.
 
-This sign is no proof, because the marker may have ended an earlier transaction that wrote nothing.
-There is a proof in two cases:
+This sign is not a proof, because the marker may have ended an earlier transaction that wrote
+nothing. There are two proofs:
 
 - Another record of the same transaction is before the marker.
-- No earlier transaction can have ended there, because none sent anything to the partition. And the
-  producer's next transaction follows the record without a further marker. A producer begins a
-  transaction only after the markers of its previous transaction.
+- The marker cannot have ended an earlier transaction, because no earlier transaction sent anything
+  to the partition. And the producer's next transaction follows the record without a marker in
+  between. A producer begins a transaction only after the markers of its previous transaction.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def marker_before(log: ReplicaLog, at: int) -> str:
 
 
 def late_end(group: Group, log: ReplicaLog, at: int) -> str:
-    """Return proof that a record's own transaction ended before the record; "" if there is none.
+    """Return the proof that a record's own transaction ended before the record, or "".
 
     Args:
         group: The partition.
@@ -103,7 +103,7 @@ def _next_begins(group: Group, log: ReplicaLog, at: int) -> int:
 
 
 def _follows(group: Group, previous: int, txn: int) -> bool:
-    """Return whether one transaction directly follows another in a producer's sends.
+    """Return whether a producer sent one transaction directly after another.
 
     Args:
         group: The partition.

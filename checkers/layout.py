@@ -1,8 +1,8 @@
 """The format of a table's Parquet file: sorted by place, with one place in each row group.
 
 So a task that judges one partition reads only that partition's row groups. A run of ten million
-rows is never in memory as a whole. Older files with other formats can be read too: their mixed row
-groups are split row by row.
+rows is never in memory as a whole. Older files can be read too. If a row group of such a file has
+several places, it is split row by row.
 
 Strings are read as dictionaries: a few distinct strings, and one byte for each row.
 """
@@ -29,7 +29,7 @@ from results.record.whole import written_whole
 Place = tuple[str, str, int]
 """(topic, topic_id, partition); empty and -1 for a whole run."""
 Reach = tuple[tuple[str | int, ...], tuple[str | int, ...]]
-"""The lowest and the highest key of some rows. A key may lack its last columns."""
+"""The lowest and the highest key of some rows. A key may be without its last columns."""
 RUN: Place = ("", "", -1)
 """The place of a whole run."""
 _TOGETHER_ROWS = 1 << 19
@@ -147,7 +147,7 @@ class TableFile:
 
     @property
     def sound(self) -> bool:
-        """Whether the file has the columns of its table, according to its footer."""
+        """Whether the file's footer lists the columns that its table must have."""
         try:
             there = self._file.schema.to_arrow_schema()
             whole = as_recorded(TABLES[self.name], there)
@@ -161,7 +161,7 @@ class TableFile:
         return int(self._file.metadata.num_rows)
 
     def has(self, name: str) -> bool:
-        """Return whether a column may have values other than null, as row group statistics show."""
+        """Return whether a column may have values that are not null. The statistics show this."""
         metadata = self._file.metadata
         if name not in metadata.schema.names:
             return False
@@ -179,7 +179,8 @@ class TableFile:
                 before the first column without statistics.
 
         Returns:
-            None if the first column has no statistics, or if the place has no rows.
+            The two keys. The result is None if the first column has no statistics, or if the place
+            has no rows.
         """
         low: list[str | int] = []
         high: list[str | int] = []
@@ -215,7 +216,7 @@ class TableFile:
 
     @cached_property
     def row_groups(self) -> tuple[Place | None, ...]:
-        """The place of each row group; None for several places, or for rows without a place.
+        """The place of each row group; None if it has several places, or rows without a place.
 
         Raises:
             DamagedError: The file's footer is damaged.
@@ -253,7 +254,9 @@ class TableFile:
         return {place: count for place, count in rows.items() if count}
 
     def read(self, place: Place | None = None) -> pa.Table:
-        """Return the rows of a place, or of all places, with every page checked.
+        """Return the rows of a place, or of all places.
+
+        Every page is checked.
 
         Args:
             place: The place. It may be given only if the file is not mixed.
@@ -271,8 +274,8 @@ class TableFile:
     def shelved(self, place: Place, shelf: Shelf) -> ShelvedTable:
         """Return the rows of a place as a table that reads each column on demand.
 
-        To find damage, all columns are read once now, and then dropped. The columns of the place
-        itself are left out.
+        To find damage, all columns are read once now, and then dropped. The table does not have the
+        columns that identify the place.
 
         Args:
             place: The place. The file must not be mixed.
@@ -292,7 +295,9 @@ class TableFile:
         return ShelvedTable(rest, rows, lambda name: self._columns(at, [name])[name], shelf=shelf)
 
     def read_columns(self, names: Sequence[str]) -> pa.Table:
-        """Return the named columns of all rows, with their pages checked.
+        """Return the named columns of all rows.
+
+        The pages of these columns are checked.
 
         Raises:
             DamagedError: The file is damaged.
@@ -300,7 +305,9 @@ class TableFile:
         return self._read(range(len(self.row_groups)), names)
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the named columns of all rows, one row group at a time, with their pages checked.
+        """Yield the named columns of all rows, one row group at a time.
+
+        The pages of these columns are checked.
 
         Raises:
             DamagedError: The file is damaged.
@@ -311,7 +318,8 @@ class TableFile:
     def rows_of(self, place: Place | None) -> pa.Table:
         """Return the rows in the row groups of a place.
 
-        If the place is None, return the row groups that have several places, or rows without one.
+        If the place is None, return the row groups that have several places, or rows without a
+        place.
 
         Raises:
             DamagedError: The file is damaged.
@@ -354,7 +362,7 @@ class TableFile:
 
 
 def as_recorded(schema: pa.Schema, there: pa.Schema) -> pa.Schema:
-    """Return a schema without the columns of `LATER_COLUMNS` that another schema lacks."""
+    """Return a schema without the columns of `LATER_COLUMNS` that are not in another schema."""
     later = [name for name in schema.names if name in LATER_COLUMNS and name not in there.names]
     return pa.schema([field for field in schema if field.name not in later])
 

@@ -1,4 +1,4 @@
-"""Add `left-out` rows for partitions that a process's next assignment does not name any more.
+"""Add `left-out` rows for the partitions that a process loses with its next assignment.
 
 The assignments table has a row for each partition that an assignment names. The checks of a
 partition see only the rows of that partition. So these checks cannot see that a process was
@@ -34,12 +34,14 @@ _TOUCH = ("op_id", "process", *_PLACE)
 
 
 def left_out(ops: pa.Table, assignments: pa.Table, sends: pa.Table) -> pa.Table:
-    """Return a row for each partition that a process touched but its next assignment omits.
+    """Return a row for each partition that a process touched, but that its next assignment omits.
 
     Args:
-        ops: Operations of one writer or of all writers: op_id, process, f, outcome, invoke_ns.
+        ops: The operations of one writer or of all writers, with the columns op_id, process, f,
+            outcome, invoke_ns.
         assignments: The recorded assignments of the same writers.
-        sends: The sends of the same writers: op_id, process, topic, topic_id, partition.
+        sends: The sends of the same writers, with the columns op_id, process, topic, topic_id,
+            partition.
 
     Returns:
         The new `left-out` rows, with the columns of `assignments`.
@@ -69,12 +71,12 @@ def moved(ops: pa.Table, sends: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Reduce consecutive ops and their sends to the few rows that `left_out` needs.
 
     Args:
-        ops: Consecutive operations of a writer, with the columns that `left_out` needs.
+        ops: Some consecutive operations of a writer, with the columns that `left_out` needs.
         sends: The sends of these operations.
 
     Returns:
-        Two tables. The first has the ops that assign partitions. The second has, between two
-        assignments, one send for each process and partition.
+        Two tables. The first has the ops that assign partitions. The second has sends: for each
+            process and partition, one send between two assignments.
     """
     assigns = select(ops.select(_ASSIGN), equal(ops, "f", F.ASSIGN.value))
     touches = _first_of_each(sends)
@@ -96,7 +98,7 @@ def _first_of_each(sends: pa.Table) -> pa.Table:
 
 
 def _places(rows: pa.Table) -> Ints:
-    """Number the distinct partitions of a table; return the number of each row."""
+    """Assign a number to each distinct partition of a table. Return the number for each row."""
     (topic, _), (topic_id, ids) = (codes(rows, name) for name in _PLACE[:2])
     _, partition = np.unique(ints(rows, "partition"), return_inverse=True)
     names = (topic.astype(np.int64) + 1) * (len(ids) + 1) + topic_id

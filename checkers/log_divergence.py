@@ -1,29 +1,29 @@
 """log-divergence: two replicas of a partition hold different records where they must agree.
 
 Definition: at some offset, the records of two replicas differ in (epoch, hash, control), or only
-one replica has a record. On a compacted topic, a record that is missing on one side does not count.
-The compared range begins at the larger of the two log starts. The range ends at the lower one of
-the two replicas' own high watermarks, and both copies must reach that offset. In the final
-snapshot, after recovery, two ISR members are compared up to the end of the shorter log.
+one of the replicas has a record. On a compacted topic, it does not count if only one of the
+replicas has a record. The compared range begins at the larger of the two log starts. The range ends
+at the lower of the two replicas' own high watermarks. Both copies must reach that offset. In the
+final snapshot, after recovery, two ISR members are compared up to the end of the shorter log.
 
-Why it proves something: a replica's high watermark is its claim that everything below it is
-committed. Committed records are the same on every replica. An ISR member that has caught up with a
-leader, while the leader's log no longer grows, holds the leader's whole log.
+Why it proves something: with its high watermark, a replica claims that all records below it are
+committed. Committed records are the same on every replica. If a leader's log no longer grows, an
+ISR member that has caught up holds the leader's whole log.
 
 What would not prove it:
 
 - Different bytes of a batch (compression, CRC of another producer id) with equal records.
 - A follower's records above its high watermark, because the follower will truncate them.
-- A pair of replicas if the high watermark of one of them is unknown. Such a pair is not checked.
+- A pair of replicas of which one has an unknown high watermark. Such a pair is not checked.
 - A log that could not be read to its recorded end.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
-allowed until then, and not longer. Records that an old leader wrote twice in one epoch are also
-allowed (`checkers/reused_epochs.py`).
+allowed only until then. Records that an old leader wrote twice in one epoch are also allowed
+(`checkers/reused_epochs.py`).
 
 The steps of a scenario copy the files of live brokers. A step asks the brokers first. Then it
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
-cause no false alarm:
+do not cause a false alarm, for these reasons:
 
 - Records below a replica's own high watermark are committed and never change. If two copies were
   taken after both brokers had reported their high watermarks, these copies agree below both high
@@ -31,10 +31,10 @@ cause no false alarm:
 - A copy that ends below a high watermark is compared up to its own end.
 - For a dead or paused broker, the high watermark comes from its checkpoint file, which lags behind.
 
-Only an unclean election changes committed records. The excuse for this ends when the replica
+Only an unclean election changes committed records. A replica with such a change is excused until it
 returns to the ISR. A copy may be older than that return, because a step asks for the ISR after it
 has copied the files. So the excuse ends only under two conditions. One of the offsets already
-differed in the previous step. And both replicas were in the ISR at the end of both steps.
+differed in the previous step. Also, both replicas were in the ISR at the end of both steps.
 
 Several snapshots may show the same divergence. If two replicas differ at the same offset in several
 snapshots, this counts as one anomaly. The report uses the most serious finding. The anomaly is
@@ -86,7 +86,8 @@ class Pair:
     """Two replicas in one snapshot, and the offsets at which they must agree.
 
     Attributes:
-        low, high: The compared offsets, from the larger log start to the bound (exclusive).
+        low, high: The offsets to compare: from the larger log start up to the bound, which is
+            excluded.
         in_isr: Whether both replicas are in the ISR after recovery. Then the bound is the end of
             the shorter log.
         bound_is: A description of the bound, for the report.
@@ -112,7 +113,10 @@ class Pair:
 
     @property
     def when(self) -> tuple[bool, str]:
-        """A sort key for snapshots: snapshots of steps come before the one after the run's end."""
+        """A sort key for snapshots.
+
+        The snapshots of steps come before the snapshot after the stop.
+        """
         return not self.of_step, self.snapshot
 
 
@@ -131,7 +135,10 @@ class Look:
 
     @property
     def weight(self) -> tuple[bool, bool, tuple[bool, str]]:
-        """A sort key: findings without an excuse first, then the final ISR, then early steps."""
+        """A sort key.
+
+        Findings without an excuse come first, then the final ISR, then early steps.
+        """
         return bool(self.labels[0]), not self.pair.in_isr, self.pair.when
 
 
@@ -161,7 +168,7 @@ def _between(log: ReplicaLog, low: int, high: int) -> slice:
 
 
 def differing(pair: Pair, *, compacted: bool) -> Ints:
-    """Return the offsets at which a pair of replicas differs, ascending."""
+    """Return the offsets at which two replicas differ, in ascending order."""
     a, b = pair.one, pair.other
     here, there = _between(a, pair.low, pair.high), _between(b, pair.low, pair.high)
     mine, theirs = a.offsets[here], b.offsets[there]
@@ -196,7 +203,7 @@ def divergences(
     Args:
         group: The partition of the replicas.
         pairs: Pairs of replicas, each with the offsets at which it must agree.
-        compacted: Whether a record may be missing on one side.
+        compacted: Whether it is allowed that only one of the two replicas has a record.
         gaps: Sentences that name the replicas that could not be compared.
         name: The anomaly's name.
     """
@@ -221,10 +228,11 @@ def divergences(
 
 
 def _joined(looks: list[Look]) -> list[list[Look]]:
-    """Group the findings about one divergence: the same two replicas differ at a common offset.
+    """Group the findings about one divergence.
 
+    Two findings are about one divergence if they have the same two replicas and a common offset.
     Findings with different broken premises (a log that could not be read) stay in separate groups.
-    Otherwise an untrusted finding would weaken a trusted one.
+    Otherwise, an untrusted finding would weaken a trusted finding.
     """
     joined: list[list[Look]] = []
     for look in sorted(looks, key=_when):
@@ -241,7 +249,7 @@ def _shares(look: Look, other: Look) -> bool:
 
 
 def _lasting(group: Group, diverged: list[tuple[Pair, Ints]]) -> frozenset[tuple[str, str, str]]:
-    """Return the pairs that differ at the same offset in two steps in a row.
+    """Return the pairs that differ at the same offset in two successive steps.
 
     In both steps, both replicas were in the ISR at the step's end.
     """
@@ -293,7 +301,7 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
 
 
 def _reused(group: Group, pair: Pair, offsets: Ints) -> Labels:
-    """Return the reason to allow different records of one leader epoch, if there is one."""
+    """Return the reason, if any, that allows two different records of one leader epoch."""
     mine, theirs = (log.epochs[np.isin(log.offsets, offsets)] for log in (pair.one, pair.other))
     if len(mine) != len(offsets) or not np.array_equal(mine, theirs):
         return (), ()

@@ -4,16 +4,17 @@ Definition: a broker reports a high watermark for its replica, and later a log e
 watermark. The log end may also come from the replica's files after the stop.
 
 Why it proves something: a replica's high watermark is never above the end of its own log. Records
-below the high watermark are committed, so no later leader makes the replica drop them. The replica
-may fetch the same records again at once. Then the final logs show nothing. But until then the
-replica could be elected leader without these records, and acknowledged messages would be lost.
+below the high watermark are committed. Every later leader has them, so the replica never has to
+drop them. The replica may fetch the same records again at once. Then the final logs show nothing.
+But until then the replica could be elected leader without these records, and acknowledged messages
+would be lost.
 
 What would not prove it:
 
-- A log end and a high watermark in the same answer, because a broker is asked for its log end
+- A log end and a high watermark of the same observation, because a broker is asked for its log end
   first.
-- A replica that was moved away and recreated. A reassignment, or an answer in between that has no
-  such replica, shows this.
+- A replica that was moved away and recreated. A reassignment shows this, or an answer in between
+  that does not have the replica.
 - A disk that lost power or was emptied.
 
 After an unclean election the regression is allowed.
@@ -67,7 +68,10 @@ class Fall:
 
 
 def _in_order(looks: pa.Table) -> pa.Table:
-    """Return the rows of one replica by time, then the rows of its files after the stop."""
+    """Return the rows of one replica, sorted by time.
+
+    The rows of files after the stop come last.
+    """
     last = equal(looks, "snapshot", FINAL)
     return take(looks, np.lexsort((ints(looks, "observed_ns"), last)))
 
@@ -92,7 +96,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
 
 
 def _marked(told: pa.Table) -> int:
-    """Return the number of log ends that followed a reported high watermark of the same replica."""
+    """Return the number of a replica's log ends that came after a reported high watermark."""
     ends, marks = ints(told, "log_end_offset") >= 0, ints(told, "high_watermark") >= 0
     return int((ends[1:] & np.logical_or.accumulate(marks)[:-1]).sum())
 
@@ -201,7 +205,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
-    """Return the number of a broker's incarnations that reported the replica between two times."""
+    """Return how many incarnations of a broker reported the replica between two times."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     mine = equal(rows, "node", node) & (times >= from_ns) & (times <= until_ns)
@@ -209,7 +213,7 @@ def _lives(group: Group, node: str, from_ns: int, until_ns: int) -> int:
 
 
 def _following(group: Group, node: str, from_offset: int, since_ns: int) -> str:
-    """Return the unclean leader for which a replica truncated its log, as a phrase for the report.
+    """Return a phrase that names the unclean leader for which a replica truncated its log.
 
     The leader's epoch must begin at the truncation offset. When the broker reported its high
     watermark, it must have named only older epochs. This shows that the truncation came later. The

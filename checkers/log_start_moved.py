@@ -1,12 +1,12 @@
 """log-start-moved: a replica dropped the beginning of its log, although no setting asked for this.
 
-Definition: a log start offset above 0, in a plan without retention and without compaction. A broker
-reported this start for its own replica, or the replica's files show it.
+Definition: a log start offset is above 0, although the plan sets neither retention nor compaction.
+A broker reported this start for its own replica, or the replica's files show it.
 
 Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move the
-start of a log. Without these three, an acknowledged record stays. If every replica drops the
-beginning of its log, all logs stay equal, and no reader skips records. Then the log start is the
-only evidence.
+start of a log. If none of these three happens, an acknowledged record stays in the log. If all
+replicas drop the same records at the beginning, all logs stay equal, and no reader skips records.
+Then the log start is the only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so the follower's log may start above the start of the leader's log. A
@@ -147,7 +147,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def who_moved_first(group: Group, offset: int) -> str:
-    """Return a sentence about the first replica whose log start was seen above an offset.
+    """Return a sentence about the replica whose log start was first observed above an offset.
 
     The sentence is "" if no answer shows such a log start.
     """
@@ -167,9 +167,9 @@ def who_moved_first(group: Group, offset: int) -> str:
 
 
 def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowledger, ...]:
-    """Return the leaders in the period in which a log's start moved; empty if unknown.
+    """Return the leaders of the period in which the start of a log moved; empty if unknown.
 
-    A log start is recorded some time after it was measured, so the range begins earlier.
+    A log start is recorded some time after it was measured, so the period begins earlier.
     """
     if first_ns < 0:
         return ()
@@ -177,7 +177,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
-    """Return the nodes that were observed at or after a time, but never with a start above 0."""
+    """Return the nodes observed from a time on whose log start was never observed above 0."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))
@@ -185,7 +185,7 @@ def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
 
 
 def _last_at_zero(group: Group, node: str) -> int:
-    """Return the last time at which a replica's log start was seen at 0; -1 if there is none."""
+    """Return the last time at which a replica's log start was 0; -1 if there is no such time."""
     rows = group.table("replica_states")
     here = equal(rows, "node", node) & (ints(rows, "log_start_offset") == 0)
     return int(ints(select(rows, here), "observed_ns").max(initial=NONE))

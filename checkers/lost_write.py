@@ -3,23 +3,23 @@
 Definition: a certainly committed value is lost in any of three cases:
 
 1. The leader's final log does not contain the value.
-2. A complete final read went past the value's known offset without returning the value.
+2. A complete final read went past the value's known offset, but did not return the value.
 3. Replica logs cannot be read, and a complete final read did not return the value at any offset.
 
 Why it proves something: with acks=all, the acknowledgement means that every in-sync replica has the
 record. A log only grows, so after recovery the leader's log must hold the record. The second case
-needs no broker's file: a reader passed the offset and did not get the value. In the third case, the
-final read learned its end offset after every send had ended.
+is proved without the files of brokers: a reader passed the offset, but did not get the value. In
+the third case, the final read asked for the end offset after every send had ended.
 
 What would not prove it:
 
 - A send that timed out. It may not have been written.
-- With retention, an offset below the leader's log start.
-- On a compacted topic, a record that a later record of its key may have replaced, or a record of
-  unknown key (`cleaned.py`).
+- An offset below the leader's log start, if the plan sets retention.
+- A record on a compacted topic, if its key is unknown, or if a later record of the same key may
+  have replaced it (`cleaned.py`).
 - A log that could not be read to its recorded end, or an incomplete stream of polls. Such a finding
   is reported as untrusted.
-- A run that died before its replicas recovered and stopped.
+- A run that ended before the replicas had recovered and stopped.
 
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
 is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
@@ -152,8 +152,8 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
     """Yield the complete final reads of each isolation level, and the sends that these passed.
 
     Yields:
-        The returned records, and a mask over the rows of `committed`: the sends that the read
-        passed.
+        The records that the reads returned, and a mask of the rows of `committed`. The mask has the
+        sends whose offsets the reads passed.
     """
     offsets = ints(group.committed, "offset")
     reads = group.table("final_reads")
@@ -168,7 +168,7 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
 
 
 def held_back(group: Group, isolation: str) -> Mask:
-    """Return a mask of committed sends that an open transaction may hide from final reads.
+    """Return a mask of the committed sends that an open transaction may hide from final reads.
 
     This applies only to read_committed readers, and only where the run recorded that the last
     stable offset stayed below the high watermark. If such a reader received a record earlier, the
@@ -265,7 +265,7 @@ def _describe(group: Group, loss: Loss) -> Anomaly:
 
 
 def _shadow(skips: list[int]) -> list[str]:
-    """Return a sentence about reads that skipped the lost record, which are no extra anomaly."""
+    """Return a sentence about the reads that skipped the lost record. They are no extra anomaly."""
     if not skips:
         return []
     readers = "one read" if len(skips) == 1 else f"{len(skips)} reads"
@@ -311,7 +311,7 @@ def _check(group: Group) -> Findings:
 
 
 def _compared(group: Group) -> Mask:
-    """Return a mask of the committed sends to search for in the leader's log or the final reads."""
+    """Return a mask of the committed sends that the leader's log or the final reads must have."""
     offsets = ints(group.committed, "offset")
     if group.final_log is not None:
         return retained(offsets, group.log_start) & kept(group)
@@ -322,9 +322,10 @@ def _compared(group: Group) -> Mask:
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """Return a gap if the leader's final log is missing, because reads cannot replace that log.
+    """Return a gap if the leader's final log is missing.
 
-    Only the log shows records after the last one that was read.
+    Reads cannot replace this log. Only the log shows the records after the last record that was
+    read.
     """
     if group.final_log is not None or group.facts.snapshot != FINAL or not group.shows_logs:
         return ()  # A missing final snapshot is reported once, elsewhere.
@@ -351,8 +352,8 @@ _JUMPED_OVER = Words(
 def _why(group: Group, found: Anomaly) -> str:
     """Explain why a missing record counts as lost if `cause_of_loss` gave no cause.
 
-    Examples: a log holds the record but a final read left it out; a log could not be read to its
-    end.
+    For example, a log holds the record, but a final read left the record out. Or a log could not be
+    read to its end.
     """
     nodes, last = texts_in(found, "found_on"), group.leader.node if group.leader else ""
     unread = f"the log of {last}, the last leader," if last else "the last leader's log"
@@ -388,7 +389,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _told_as(examples: Sequence[Example]) -> Words | None:
-    """Return other report texts if all logs hold the records and only final reads lack them."""
+    """Return other texts for the report if logs hold all records, and only final reads lack any."""
     held = [
         each.evidence.get("missing_from_leaders_log") is False
         and bool(each.evidence.get("found_on"))

@@ -6,9 +6,10 @@ invocation, or has no invocation.
 
 Why it proves something: it proves a bug of Logquake, not of the brokers. Checkers rely on two
 rules: a process does one thing at a time, and values are unique. If a rule is broken, the workload
-or the recording is wrong. Then the verdict is `unknown` at best.
+or the recording is wrong. Then the verdict cannot be better than `unknown`.
 
-What would not prove it: an op without a completion. Such an op was open when the run ended.
+What would not prove it: an op without a completion proves nothing, because it may have been open
+when the run ended.
 """
 
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ def _backward_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _out_of_turn(ops: pa.Table) -> Iterator[_Flaw]:
-    """Yield ops of a process that overlap another op, or that follow an op with outcome `info`."""
+    """Yield a process's ops that overlap another op, or that come after an op with `info`."""
     names = ("op_id", "process", "invoke_ns", "complete_ns", "outcome")
     for piece in pieces(ops, names, ints(ops, "process")):
         yield from _out_of_turn_in(piece)
@@ -91,7 +92,10 @@ def _out_of_turn_in(ops: pa.Table) -> list[_Flaw]:
 
 
 def _seen_before(flags: Mask, process: Ints) -> Mask:
-    """Return a mask of rows after a flagged row of the same process; rows are sorted by process."""
+    """Return a mask of the rows after a flagged row of the same process.
+
+    Rows are sorted by process.
+    """
     before: Ints = np.cumsum(flags) - flags
     starts = np.searchsorted(process, process, side="left")
     return np.asarray(before > before[starts], dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Find the marker that ends a record's transaction, or who left it out or removed it."""
+"""Find the marker that ends a record's transaction, or find out why the marker is missing."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ class _Record:
 
     @property
     def behind(self) -> Ints:
-        """The rows of the log that the record's producer wrote behind the record."""
+        """The rows of the log after the record that the same producer wrote."""
         rows = np.flatnonzero(self.log.producer_ids[self.at :] == self.log.producer_ids[self.at])
         return rows[1:] + self.at
 
@@ -55,13 +55,13 @@ class _Record:
         return set(texts(select(sends, ints(sends, "op_id") == op_id), "outcome"))
 
     def lacks(self, above: int, below: int) -> bool:
-        """Return whether a cleaner removed an offset between two others from the log."""
+        """Return whether a cleaner removed an offset that is between two given offsets."""
         rows = (self.log.offsets > above) & (self.log.offsets < below)
         return self.group.facts.compacted and int(rows.sum()) < below - above - 1
 
 
 def marker_behind(group: Group, offset: int, value: int) -> str:
-    """Return a clause about the marker of a record's transaction; "" if nothing is known of it."""
+    """Return a clause about the marker of a record's transaction; "" if it is not known."""
     found, mine = log_with(group, offset, value), sent(group, value)
     if found is None or mine is None or not mine.in_txn or found[0].producer_ids[found[1]] < 0:
         return ""
@@ -93,16 +93,17 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
 
 
 def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
-    """Return proof that a cleaner removed a committed transaction's marker, or "".
+    """Return the proof that a cleaner removed the marker of a committed transaction, or "".
 
-    A read with read_committed got the record before the producer's next transaction began. So at
-    that time, the leader's log had the marker. Cleaners must keep a marker as long as a record of
-    its transaction is in the log (KAFKA-14055, KAFKA-8351).
+    A read_committed reader got the record before the producer's next transaction began. So at that
+    time, the leader's log had the marker. Cleaners must keep a marker as long as a record of its
+    transaction is in the log (KAFKA-14055, KAFKA-8351).
 
     Args:
         record: The record.
-        later: The first send of the producer's next transaction here; None if there is none.
-        below: The offset of that send's record, or the end of the log.
+        later: The first send of the producer's next transaction to this partition; None if there is
+            none.
+        below: The offset of the record of `later`, or the end of the log.
     """
     if not record.committed or not record.lacks(record.offset, below):
         return ""
@@ -123,7 +124,7 @@ def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
 
 
 def _dropped(record: _Record) -> str:
-    """Return why readers may drop a committed record: the marker of an earlier abort is missing.
+    """Return why readers may drop a committed record, if the marker of an earlier abort is missing.
 
     If a broker still lists the aborted transaction, a client drops the producer's records until it
     gets an abort marker of this producer.
@@ -150,7 +151,7 @@ def _dropped(record: _Record) -> str:
 
 
 def _same_key(record: _Record, key: int, marker: str) -> str:
-    """Return a clause about the first later record with the key of a marker, or "".
+    """Return a clause about the first later record that has the same key as a marker, or "".
 
     Args:
         record: The record.

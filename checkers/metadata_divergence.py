@@ -1,12 +1,13 @@
 """metadata-divergence: two nodes hold different committed records of the controllers' log.
 
 Definition: this is `log-divergence` for the log of the quorum (`__cluster_metadata`, partition 0).
-At some offset, from the larger log start on, two nodes' records differ in (epoch, hash, control),
-or only one node has a record. The compared range ends at a bound that the quorum's leaders reported
-during the run. When a leader describes the quorum, it reports its high watermark and the fetch
-offset of each node (voter or observer). The leader advances a node's fetch offset only after it has
-verified that both logs agree up to that offset. So a node's log is committed below the smaller of
-these two offsets. Two nodes are compared below the smaller of their bounds.
+At some offset that is not below the larger log start, the records of two nodes differ in (epoch,
+hash, control). Or only one of the nodes has a record. The compared range ends at a bound that the
+quorum's leaders reported during the run. A leader's description of the quorum contains the leader's
+high watermark, and the fetch offset of each node (voter or observer). The leader advances a node's
+fetch offset only after it has verified that both logs agree up to that offset. So a node's log is
+committed below the smaller of these two offsets. Two nodes are compared below the smaller of their
+bounds.
 
 Why it proves something: a committed record is on a majority of the voters, and every later leader
 has it. No node may ever replace it. Brokers replay this log to learn leaders and in-sync replicas.
@@ -15,9 +16,9 @@ Two nodes with different records therefore see two different clusters.
 What would not prove it:
 
 - Different log ends after the stop. All nodes that are both broker and controller stop together.
-  One of them may be elected at the last moment and write a record that no other node replicates. At
-  the same offset, another node may have a record of the previous epoch. This offset is above every
-  high watermark.
+  At the last moment, one of these nodes may be elected, and may write a record that no other node
+  replicates. Another node may have a record of the previous epoch at the same offset. This offset
+  is above every high watermark.
 - Different log starts. Records older than a snapshot (a `.checkpoint` file) are deleted.
 - Offsets beyond the end of a copy, if a scenario's step made the copy. A step copies the files of
   running nodes. So only bounds that were reported before the step began count.
@@ -62,7 +63,7 @@ def _pairs(group: Group) -> Iterator[Pair]:
 
 
 def _gaps(group: Group) -> tuple[str, ...]:
-    """Return a sentence for each node that the quorum's leader reported but that left no log."""
+    """Return a sentence for each node that the quorum's leader reported, but that has no log."""
     if group.facts.snapshot != FINAL:
         return ()
     absent = sorted(group.facts.quorum.marks.keys() - group.logs.get(FINAL, {}).keys())

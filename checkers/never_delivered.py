@@ -1,26 +1,26 @@
 """never-delivered: a share group finished a partition but never delivered one of its records.
 
-Definition: three facts hold together. Final reads show a record. No member of the share group ever
-received it. At the end, the group's coordinator reported a lag of 0, so the group had finished
+Definition: all of these facts are true. Final reads show a record. No member of the share group
+ever received it. At the end, the group's coordinator reported a lag of 0, so the group had finished
 every record of every partition. The group started at the beginning of the log, and the record
 cannot have reached the delivery limit.
 
-Why it proves something: a share group delivers each record of its topics at least once. Delivery
-ends when the record is accepted, rejected, or given up after a maximum number of deliveries
+Why it proves something: a share group delivers each record of its topics at least once. The
+deliveries of a record end when it is accepted or rejected, or after a maximum number of deliveries
 (KIP-932). With a lag of 0, the group will never deliver the record.
 
 What would not prove it:
 
 - A group that had not finished at the end. This is a gap.
-- A record beyond the end that final reads had to reach. The group's lag was queried only up to
-  this end.
+- A record above the end offset of the final reads. The group's lag was queried only up to this
+  offset.
 - A record that may have reached the delivery limit. A client can acquire a record and lose it
   before a poll returns it.
 
 The check computes an upper bound on such acquisitions, and skips records that may have reached the
 limit. From the send of the record on, the bound counts:
 
-- two for each member that joined, because this member also left;
+- two for each join of a member, because each member that joins also leaves;
 - one for each member at each fault that ended;
 - one for each member each time that a fault resets client connections;
 - one for each leader epoch of the partition;
@@ -28,12 +28,12 @@ limit. From the send of the record on, the bound counts:
 - one for each member at the end.
 
 The bound also covers faults that drop or delay packets repeatedly (links that stall or flap). Such
-a fault ends no connection by itself. A member without an answer closes its connection after 10
-seconds. The member's session and lock expire after 6 seconds. `hold_s` is the smallest of these
+a fault does not itself end a connection. A member that gets no answer closes its connection after
+10 seconds. The member's session and lock expire after 6 seconds. `hold_s` is the smallest of these
 times. A connection that is still being set up has acquired no record. Such a fault may cause more
 leader changes, and each new leader begins an epoch. Only one member can hold a record at a time, so
-an epoch costs one acquisition. An old leader that continues adds no acquisition, because the share
-coordinator refuses the state that this leader writes.
+each epoch adds only one acquisition. If an old leader still delivers records, this adds no
+acquisition, because the share coordinator refuses the old leader's writes.
 
 If the check skipped a record that no member received, the verdict is unknown. The anomaly is
 allowed if an unclean election may have lost the group's state. It is also allowed if the disks of
@@ -71,7 +71,7 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "never-delivered"
 _STRIKES_EVERY_NS = 300_000_000
-"""The minimum time between two connection resets of a fault that resets repeatedly."""
+"""The minimum time between two resets, for a fault that resets connections repeatedly."""
 
 
 def _check(group: Group) -> Findings:
@@ -110,13 +110,13 @@ def _check(group: Group) -> Findings:
 
 
 def _asked(group: Group) -> pa.Table:
-    """Return the records of final reads below the end up to which the group's lag was queried."""
+    """Return the final reads' records below the offset up to which the group's lag was queried."""
     kept, reads = group.final_polls, group.table("final_reads")
     return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
 
 
 def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
-    """Return a gap for undelivered records that may have reached the delivery limit, if any."""
+    """Return a gap if undelivered records may have reached the delivery limit; else nothing."""
     if not lost.num_rows:
         return ()
     first = int(ints(lost, "offset").min())
@@ -125,7 +125,7 @@ def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:
 
 
 def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints:
-    """Return how often, at most, each record can have been acquired without a delivery.
+    """Return how often each record can have been acquired without a delivery, at most.
 
     Args:
         group: The partition.

@@ -1,13 +1,14 @@
-"""host-not-restored: because of a bug of Logquake, a host differs from its state before the run.
+"""host-not-restored: a bug of Logquake left a host in another state than before the run.
 
-Definition: Logquake compares each host before its set-up and after its clean-up. The comparison
-covers everything that carries the run's mark, name or label: processes, firewall tables,
-containers, mounts, and files outside of the store. A difference is an anomaly.
+Definition: Logquake compares each host before its set-up and after its clean-up. It compares all
+objects with the run's mark, name or label: processes, firewall tables, containers, mounts, and
+files outside of the store. A difference is an anomaly.
 
-Why it proves something: it proves a bug of Logquake. The leftover may have disturbed the end of
-this run, and it may disturb the next run.
+Why it proves something: it proves a bug of Logquake. The difference may have disturbed the end of
+this run, and may disturb the next run.
 
-What would not prove it: a change on the machine that carries no mark, name or label of the run.
+What would not prove it: a change of an object on the machine that has no mark, name or label of the
+run.
 
 If a run was killed before the second comparison, its leftovers are unknown. Then there is a gap,
 and the verdict is unknown. The milestone `looked` shows that the first comparison took place. This
@@ -28,7 +29,7 @@ _REMOVED, _CHANGED = (
     ("existed before", "was there before"),
     ("was different before", "was otherwise before"),
 )
-"""The beginnings of the audit's phrases (`cluster.hosts.audit`): in new and in older records."""
+"""How the audit's phrases (`cluster.hosts.audit`) begin, in new records and in older records."""
 _NEVER = (
     "the run was ended from outside before its hosts were compared with their earlier state"
     " (`logquake heal` undoes changes that the run may have left)"

@@ -1,20 +1,20 @@
 """offset-order: a send began after another send's acknowledgement, but got a lower offset.
 
-Definition: two sends to a partition are acknowledged. The first send ended before the second one
+Definition: two sends to a partition are acknowledged. The first send ended before the second send
 began, but the first has the higher offset.
 
 Why it proves something: at its acknowledgement, the first record was in the log, and the second was
-not yet sent. A log grows only at its end. Broker clocks do not matter, because both times come from
-the one clock of the run's record. A send in a transaction counts from the beginning to the end of
-its op. That is longer than the send itself, so the check never claims too much. An aborted record
-has its place in the log like any other record.
+not yet sent. A log grows only at its end. Brokers' clocks do not matter, because both times come
+from one clock, the clock of the run's record. For a send in a transaction, the times are the begin
+and the end of its op. The op takes longer than the send, so the check reports no false anomaly. The
+check also covers aborted records, because they are in the log like all other records.
 
 What would not prove it:
 
 - Two equal times.
 - An acknowledgement without an offset.
-- acks=1 or an unclean election, if one of the two records was dropped. Two leaders may then have
-  assigned offsets independently.
+- A dropped record, with acks=1 or an unclean election. Two leaders may then have assigned offsets
+  independently.
 - A loss of power on every replica.
 """
 
@@ -57,7 +57,7 @@ def _acks(group: Group) -> _Acks:
 
 
 def _highest_before(acks: _Acks, among: Mask) -> Ints:
-    """Return, for each send, the highest offset acknowledged before the send began, or `NONE`.
+    """Return, for each send, the highest offset that was acknowledged before it began, or `NONE`.
 
     The function sorts the sends once by end time and keeps a running maximum of their offsets.
 
@@ -101,8 +101,8 @@ def _excused(acks: _Acks, found: Ints, fitting: Mask) -> Mask:
 def _witness(acks: _Acks, later: int, sound: Mask) -> int:
     """Return the earlier send that best proves that a send is misplaced.
 
-    A send without an excuse is preferred. If there are several such sends, or none, the send that
-    ended last is returned.
+    A send without an excuse is preferred. If that does not decide, the send that ended last is
+    returned.
     """
     proves = (acks.ended < acks.began[later]) & (acks.offset > acks.offset[later])
     candidates = np.flatnonzero(proves)

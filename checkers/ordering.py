@@ -44,7 +44,7 @@ _Keys = list[npt.NDArray[Any]]
 
 
 def ordered(name: str, table: pa.Table) -> pa.Table:
-    """Return a table sorted by partition, then by the sort keys of the table; nulls come last."""
+    """Return a table sorted by partition, and then by the table's sort keys. Nulls come last."""
     if table.num_rows <= 1:
         return table
     names = [each for each in (*PLACE, *_KEYS[name]) if each in table.column_names]
@@ -59,7 +59,7 @@ def ordered(name: str, table: pa.Table) -> pa.Table:
 
 
 def _numbered(places: _Keys) -> _Keys:
-    """Return the columns of the partition key as one 16-bit key; unchanged if too large."""
+    """Return the columns of the partition key as one 16-bit key; unchanged if they do not fit."""
     number = np.zeros(len(places[0]) if places else 0, dtype=np.int64)
     width = 1
     for key in places:
@@ -72,7 +72,7 @@ def _numbered(places: _Keys) -> _Keys:
 
 
 def sort_keys(name: str) -> Sequence[str]:
-    """Return the columns that sort the rows of one partition in a table, most significant first."""
+    """Return the columns that sort a partition's rows in a table, the most significant first."""
     return _KEYS[name]
 
 

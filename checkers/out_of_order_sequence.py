@@ -4,25 +4,25 @@ Definition: two neighbouring records of one producer id and producer epoch, in a
 log, do not have consecutive sequence numbers. No offset is missing between the two records.
 
 Why it proves something: a leader checks each batch of an idempotent producer before it appends the
-batch. The first sequence number must be one more than the last stored one of that producer and
-epoch. The leader refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or
-DUPLICATE_SEQUENCE_NUMBER (KIP-98). A leader rebuilds this state from the log, so a log that lost
-its end still has an unbroken sequence. A skipped number means that a record was dropped from the
-middle, or that the leader accepted a wrong batch. A repeated number means that a record was written
-twice. The check also covers records without an acknowledgement.
+batch. The batch's first sequence number must be one more than the last stored sequence number of
+the same producer and epoch. The leader refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or
+DUPLICATE_SEQUENCE_NUMBER (KIP-98). A leader rebuilds the last stored numbers from the log, so the
+sequence is unbroken even in a log that lost its end. A skipped number means that a record was
+dropped from the middle, or that the leader accepted a wrong batch. A repeated number means that a
+record was written twice. The check also covers records without an acknowledgement.
 
 What would not prove it:
 
 - Producers without idempotence, which have no sequence numbers.
-- A new producer epoch, which begins at 0. After the highest number, 0 follows.
+- A new producer epoch, which begins at 0, and the highest number, after which 0 follows.
 - A compacted log, because the cleaner removes records.
 - A plan that sets when brokers forget producers. A broker accepts any number from an unknown
   producer.
 - Offsets that could not be read.
 
 A replica may keep records that it should have truncated, and then append its leader's records. Then
-the sequence numbers in that copy come from two logs, and no leader stored these records in this
-order. So a copy does not count if another copy has different records before the later record.
+the sequence numbers in that replica's log come from two logs, and no leader stored these records in
+this order. So a copy does not count if another copy has different records before the later record.
 Exception: the copy of the leader that wrote the later record counts if no disk fault has hit this
 leader since. Where such copies must agree, `log-divergence` reports the difference. Before Kafka
 2.0, followers could keep such records (KIP-101, KIP-279). If a leader may have written some of the
@@ -47,9 +47,9 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "out-of-order-sequence"
 _NUMBERS = 1 << 31
-"""The number of sequence numbers: after the highest one, 0 follows (KIP-98)."""
+"""How many sequence numbers there are. After the highest number, 0 follows (KIP-98)."""
 _FORGETS = {"producer.id.expiration.ms", "transactional.id.expiration.ms"}
-"""Broker settings for how long an idle producer is remembered; the default is days."""
+"""The settings for how long brokers remember an idle producer. The defaults are several days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Jump:
 
 
 def _pairs(log: ReplicaLog) -> tuple[Ints, Ints]:
-    """Return the row numbers of neighbouring records of one producer and producer epoch.
+    """Return the row numbers of each two neighbouring records of a producer and producer epoch.
 
     The log must hold every offset between two such records.
     """
@@ -142,7 +142,7 @@ def _of_two_histories(group: Group, jump: Jump) -> bool:
 
 
 def _was_copied_back(group: Group, node: str, offset: int) -> bool:
-    """Return whether a node may have fetched an offset again after a disk fault had removed it."""
+    """Return whether a disk fault may have removed an offset that the node then fetched again."""
     return any(
         node in each.nodes
         and each.concerns(group.topic, group.partition)
@@ -164,7 +164,7 @@ def _held(log: ReplicaLog, low: int, high: int) -> list[list[int]]:
 
 
 def _labels(group: Group, jump: Jump) -> Labels:
-    """Return the reason to allow a jump: a leader may have reused offsets of its epoch."""
+    """Return why a jump is allowed, if it is: a leader may have reused offsets of its epoch."""
     log = group.logs[FINAL][jump.nodes[0]]
     between = slice(*np.searchsorted(log.offsets, [jump.before_offset, jump.offset]).tolist())
     places = zip(log.epochs[between].tolist(), log.offsets[between].tolist(), strict=True)

@@ -65,5 +65,5 @@ def _pack(stopped: Event, stream: Path) -> None:
 
 
 def _left_over(live: Path) -> list[Path]:
-    """Return the hidden temporary files that earlier, killed packings left."""
+    """Return the hidden temporary files that were left when an earlier packing was killed."""
     return [path for path in live.glob(f".*{STREAM_SUFFIX}.*") if path.is_file()]

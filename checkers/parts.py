@@ -1,11 +1,11 @@
 """Divide the files of a large writer or node into parts of similar size, one for each task.
 
 A unit is one writer with its streams, or one node with its replicas. A writer numbers its ops in
-order. So a part of its streams holds the rows of a range of ops: an op and its results are in one
-part. Streams without ops are divided by position. A node is divided by replica.
+order. So each part of a writer's streams has the rows of a range of ops. An op and its results are
+in the same part. Streams without ops are divided by position. A node is divided by replica.
 
 If a stream is broken at some position, only the rows before it count. `shortened` returns the parts
-that must be read again because of this.
+that must be read again because of such a break.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,14 @@ from results.record.tables import BROKEN
 PART_BYTES = 128 << 20
 """The approximate number of bytes that one task reads from streams or log segments."""
 _TOGETHER = frozenset({"faults"})
-"""Small tables that one task reads in full."""
+"""The small tables that one task reads as a whole."""
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def node_parts(unit: Unit, replicas: Mapping[str, int], part_bytes: int) -> list[Unit]:
-    """Divide a node's files into parts of whole replicas, each part up to about `part_bytes`.
+    """Divide a node's files into parts of about `part_bytes`.
+
+    Each replica is in one part.
 
     Args:
         unit: The node.
@@ -113,7 +115,10 @@ class _Stream:
         ]
 
     def by_place(self, name: str, count: int) -> list[tuple[int, ...]]:
-        """Return the positions of the spans in `count` shares of similar size."""
+        """Divide the spans into `count` shares of similar size.
+
+        Return the positions in each share.
+        """
         before = np.cumsum(self.sizes) - self.sizes
         share = before * count // max(1, int(self.sizes.sum()))
         if name.partition(".")[0] in _TOGETHER:
@@ -141,14 +146,15 @@ def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
 def shortened(
     parts: Sequence[Unit], broken: Iterable[BrokenStream]
 ) -> tuple[dict[int, Unit], dict[str, BrokenStream]]:
-    """Return, for each part that read past a break of a stream, a part that ends at the break.
+    """Return a shorter part for each part that read beyond a stream's break; it ends at the break.
 
     Args:
         parts: The parts of one writer.
         broken: The breaks that were found in the writer's streams.
 
     Returns:
-        The parts that must be read again, by their number. The first break of each stream.
+        Two mappings: the parts that must be read again, by their number; and the first break of
+            each stream.
     """
     first: dict[str, BrokenStream] = {}
     for each in broken:

@@ -10,7 +10,8 @@ is unknown, some component between writer and reader invented or moved the value
 
 What would not prove it:
 
-- A value whose send ended `fail` or `info`, or never ended. This run still sent such a value.
+- A value whose send ended `fail` or `info`, or never ended. Such a value was still sent by this
+  run.
 - A topic to which another program writes.
 - A reservation that was lost because a stream is incomplete.
 """
@@ -58,7 +59,7 @@ def _number(group: Group) -> int:
 
 
 def _phantoms(group: Group) -> Ints:
-    """Return the row numbers of phantoms in `polls`, one for each offset and value."""
+    """Return the row numbers of phantoms in `polls`, one row for each offset and value."""
     polls = group.table("polls")
     values, offsets = ints(polls, "value"), ints(polls, "offset")
     ours = present(polls, "value") & (values >> SEQUENCE_BITS == _number(group))
@@ -107,7 +108,7 @@ def _describe(group: Group, row: int) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Explain who stored the value, or who delivered it although no log holds it."""
+    """Explain which broker stored the value, or who delivered it although no log holds it."""
     home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     strange = home and home != group.place
@@ -130,7 +131,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _has(log: ReplicaLog, offset: int, value: int) -> bool:
-    """Return whether a log has a value at an offset; -1 stands for a record without a value."""
+    """Return whether a log has a value at an offset. -1 stands for a record without a value."""
     at = log.at(offset)
     return at is not None and int(log.values[at]) == value and not log.controls[at]
 

@@ -1,24 +1,24 @@
 """poll-skip, nonmonotonic-poll: a reader skipped committed records, or went back.
 
 Definition: a reader's position is the last record of its previous ok poll, or the offset at which
-the partition was assigned to its process. `poll-skip`: a committed record lies between the position
-and the first record of the next ok poll. `nonmonotonic-poll`: the offset of that first record is
-not higher than the position. `int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies
-between neighbouring records of one op, with all polls of the op joined.
+the partition was assigned to its process. `poll-skip`: a committed record is between the position
+and the first record of the next ok poll. `nonmonotonic-poll`: that first record's offset is not
+above the position. `int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies between
+neighbouring records of one op, with all polls of the op joined.
 
 Why it proves something: a consumer reads a partition's log from its position on, in the order of
 offsets, without gaps. Records below the last stable offset are final.
 
 What would not prove it: offsets without a committed record (transaction markers, aborted records).
 Records that retention removed, or that the cleaner may have removed (`cleaned.py`). An assignment
-that names another offset, or no offset, which means the beginning. A seek, an assignment without
-the partition, or a new process.
+that names another offset, or no offset, which means the beginning. A seek, an assignment that
+leaves the partition out, or a new process.
 
 After a rebalance, a member starts at its group's committed offset. The check uses the offset that
 the member got. `commit-lost` and `commit-ahead` check that offset. If that offset is unknown, the
 anomaly is allowed. A member may also go back if an unclean election or a disk fault removed the
-last record that it had read. It may also go back if its position was beyond the end of the
-remaining log, because its client then continues at the current start or end of the log.
+last record that it had read. It may also go back if its position was beyond the end of a shortened
+log, because its client then continues at the current start or end of the log.
 
 If a reader skips only lost records, `lost-write` reports the loss instead.
 """
@@ -109,7 +109,7 @@ def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
 
 
 def _there(group: Group) -> VersionOrder:
-    """Return the committed records that no cleaner can have removed before they were read."""
+    """Return the committed records that no cleaner can have removed before a reader got them."""
     order = group.view(version_order)
     if not group.facts.compacted:
         return order
@@ -128,7 +128,7 @@ def _skipped(group: Group, order: VersionOrder, after: int, offset: int) -> tupl
 
 
 def _jumps(group: Group, order: VersionOrder, steps: Steps) -> Steps:
-    """Return the reader steps that skip committed records which retention did not remove."""
+    """Return the reader steps that skip committed records, if retention did not remove them."""
     since = np.maximum(steps.after, group.log_start - 1)
     return steps.where(order.between(since, ints(group.table("polls"), "offset")[steps.at]) > 0)
 
@@ -155,7 +155,7 @@ def _findings(
 
 
 def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
-    """Return a mask of steps in which a rebalance may put a member beyond a shortened log's end."""
+    """Return a mask of steps whose rebalance may put a member beyond the end of a shortened log."""
     may_lack = unclean_elections(group).seen or any(
         loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
     )
@@ -164,7 +164,7 @@ def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
 
 
 def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
-    """Return a mask of reader steps across an unclean election, from the old log to the new one.
+    """Return a mask of reader steps from the log before an unclean election to the log after it.
 
     For steps that go back, `_sent_back` decides whether the record is missing.
     """
@@ -196,7 +196,7 @@ def _sent_back(group: Group, steps: Steps) -> Mask:
 
 
 def _rest_on_others(facts: RunFacts) -> set[str]:
-    """Return the anomalies that need more rows than the rows of the reader's own ops.
+    """Return the anomalies whose check also needs rows of other ops than the reader's.
 
     If an assignment is missing from the run's record, the reader's move looks like a skip. If the
     sends of an aborted transaction are missing, a reader that skipped the aborted records seems to
@@ -207,10 +207,10 @@ def _rest_on_others(facts: RunFacts) -> set[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Story:
-    """Describes the anomalies in a reader's steps from one record to the next.
+    """A description of the anomalies in a reader's steps from one record to the next.
 
     Attributes:
-        order: The committed records that may have been skipped. None: the anomalies are steps back.
+        order: The committed records that may have been skipped. None for steps back.
     """
 
     group: Group
@@ -308,7 +308,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _unmoved(found: Anomaly) -> str:
-    """Return a phrase that no seek or assignment was between two polls; "" within one op."""
+    """Return a phrase: no seek or assignment happened between two polls. "" within one op."""
     between = number_in(found, "previous_op_id") not in {NONE, number_in(found, "op_id")}
     return "; no seek or assignment happened in between" * between
 
@@ -360,7 +360,7 @@ def _because(*told: str) -> str:
 
 
 def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
-    """Return a phrase with the number of other reads that received this reader's missed records."""
+    """Return a phrase with the number of other reads that got the records this reader missed."""
     op_id, read_ns = number_in(found, "op_id"), number_in(found, "read_ns")
     places, ops, ended_ns = reads_among(group, offsets, values)
     places, ops = places[ops != op_id], ops[ops != op_id]
@@ -376,7 +376,7 @@ def _others(group: Group, found: Anomaly, offsets: Ints, values: Ints) -> str:
 
 
 def _is_member(group: Group, found: Anomaly) -> bool:
-    """Return whether a reader is a group member, whose client resets the position by itself."""
+    """Return whether a reader is a group member: its client resets the position by itself."""
     moves = group.table("assignments")
     mine = select(moves, ints(moves, "process") == number_in(found, "process"))
     return bool(equal(mine, "kind", SUBSCRIBE, *REBALANCES).any())

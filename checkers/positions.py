@@ -1,8 +1,8 @@
-"""Find pairs of records that a process read or wrote in a partition one after the other.
+"""Pair each record that a process read (or wrote) in a partition with the next such record.
 
-A process does one thing at a time, and its op ids grow. So the op ids give the order of its ops,
-and no time is needed. An assignment sets a reader's position to the assigned offset, or to the
-beginning. A group member's seek also sets its position.
+A process does one thing at a time, and its op ids grow. So the op ids alone give the order of the
+ops. The checks need no times. An assignment sets a reader's position to the assigned offset, or to
+the beginning. A group member's seek also sets its position.
 
 `Steps` holds pairs of consecutive records. The checks of readers and writers use the same pairs.
 """
@@ -48,10 +48,10 @@ class Steps:
         since: Row number of the earlier record. `NONE` if an assignment set the reader's position.
         at: Row number of the later record.
         after: Offset of the earlier record, or the offset before the assigned position.
-        rebalanced: Whether a rebalance touched the partition in between, so that the reader's new
-            position is unknown.
-        dealt: Whether a seek set the reader's position, or a rebalance set it to the offset that
-            the group had committed.
+        rebalanced: Whether a rebalance assigned or revoked the partition in between. Then the
+            reader's new position is unknown.
+        dealt: Whether the reader's position comes from a seek, or (after a rebalance) from the
+            offset that the group had committed.
     """
 
     since: Ints
@@ -73,7 +73,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Visits:
-    """The first row, the last row and the key of each op that touched a partition, in order."""
+    """For each op that read or wrote a partition, in op order: first row, last row and key."""
 
     first: Ints
     last: Ints
@@ -92,24 +92,24 @@ class _Moves:
 
 
 class OpOrder:
-    """An order of pairs of process and op, in which the ops of one process are consecutive."""
+    """An order of all ops, in which the ops of one process directly follow one another."""
 
     def __init__(self, *tables: pa.Table) -> None:
         self._processes = distinct(stack([ints(table, "process") for table in tables]))
         self._ops = distinct(stack([ints(table, "op_id") for table in tables]))
 
     def keys(self, process: Ints, op_id: Ints) -> Ints:
-        """Return the number of each op in the order."""
+        """Return the place of each op in this order, as a number."""
         at = first_match(process, self._processes) * (len(self._ops) + 1)
         return at + first_match(op_id, self._ops)
 
     def begin(self, keys: Ints) -> Ints:
-        """Return, for each op, the number at which the ops of its process begin."""
+        """Return, for each op, the lowest number that an op of the same process can have."""
         return keys - keys % (len(self._ops) + 1)
 
 
 def read_rows(group: Group) -> Mask:
-    """Return a mask of the rows of `polls` that an ok op received at a known offset."""
+    """Return a mask of the `polls` rows that have a known offset and belong to an ok op."""
     return _known(group.table("polls"), "offset") & equal(
         group.table("polls"), "outcome", Outcome.OK.value
     )
@@ -189,10 +189,10 @@ def inner_send_steps(group: Group, rows: Mask) -> Steps:
 def remembered_steps(table: pa.Table, rows: Mask, moving: Mask, moves: pa.Table) -> Steps:
     """Return pairs of consecutive records by Jepsen's rule for positions.
 
-    Only some ops move the position of their process. Each pair leads from the last such op to any
-    later op of the process. An assignment without the partition clears the position. An assignment
-    that names the partition changes nothing, even if it names an offset. Jepsen has no seeks, so a
-    seek clears the position too.
+    Only some ops move the position of their process. Each pair joins an op with the last earlier op
+    of the process that moved the position. An assignment without the partition clears the position.
+    An assignment that names the partition changes nothing, even if it names an offset. Jepsen has
+    no seeks, so a seek clears the position too.
 
     Args:
         table: `polls` or `sends` of a partition.
@@ -228,7 +228,7 @@ def _visits(table: pa.Table, mask: Mask, order: OpOrder) -> _Visits:
 
 
 def _previous(visits: _Visits, moving: Mask, order: OpOrder) -> Ints:
-    """Return, for each op, the last earlier op that moved its process; `NONE` if none did."""
+    """Return, for each op, the process's last earlier op that moved the position, or `NONE`."""
     at = np.where(moving, np.arange(len(moving)), NONE)
     last = np.maximum.accumulate(np.append(NONE, at))[:-1]
     # `NONE` as an index selects the last visit of all. Both branches then give `NONE`.

@@ -2,15 +2,15 @@
 
 The nodes are ops. An edge means that one op came before another. Most edges are dependencies. A
 search may add two orders: the op order of each process, and real-time order. Such an order has an
-edge for each pair of ops. These are too many edges. So the order is stored as a chain beside the
-ops. An op leads to its own place in the chain. Each place leads to the next place, and to the ops
-that follow directly. The size is then linear, and a path along the chain counts as one edge of the
-order.
+edge for each pair of ops, which are too many edges to store. So the order is stored as a chain
+beside the ops. An op leads to its own place in the chain. Each place leads to the next place, and
+to the ops that follow directly. The graph's size then grows linearly with the ops. A path along the
+chain counts as one edge of the order.
 
 scipy computes the strongly connected components. The search for a component's shortest cycle starts
 at dependency edges. The search goes back from the end of such an edge to the beginning of the edge.
-It tries one direct edge first, and then the shortest path. The work is bounded. In a component of
-millions of ops only a few starts are tried, so a shorter cycle may exist.
+The search tries a direct edge first, and then the shortest path. The work is bounded. In a
+component of millions of ops the search starts at only a few edges, so it may miss a shorter cycle.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,8 @@ class Precedence:
 
     Attributes:
         ops: Op ids, ascending.
-        processes, invoked, ended: One entry for each op. -1 if unknown, or if the op did not end.
+        processes, invoked, ended: One entry for each op. -1 if the entry is unknown, or if the op
+            did not end.
         sources, targets: For each dependency, the indices in `ops` of the earlier and later op.
         kinds: The kind of each dependency.
         rows: The row that showed each dependency.
@@ -84,11 +85,11 @@ class Precedence:
 
 
 Hop = tuple[int, int, str]
-"""The indices of an earlier and a later op, and their order; "" if the edge is a dependency."""
+"""An edge: the indices of the earlier and the later op, and the order ("" for a dependency)."""
 
 
 def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
-    """Return, for each op, the index of its strongly connected component; -1 if it is alone."""
+    """Return, for each op, the index of its strongly connected component; -1 if the op is alone."""
     count = len(graph.ops)
     if not count:
         return np.zeros(0, dtype=np.int64)
@@ -101,7 +102,7 @@ def components(graph: Precedence, orders: Iterable[Order]) -> Ints:
 
 
 def entangled(graph: Precedence) -> Mask:
-    """Return a mask of the ops that may be in a cycle with any of the orders.
+    """Return a mask of the ops that may be part of a cycle, whichever orders the search adds.
 
     Usually these are few ops. The function sorts the ops by their end times, or by their start
     times if they have no end. In that sequence both orders lead forward, and nearly all
@@ -211,7 +212,7 @@ def _by_shortest_path(
 def _hops(
     before: npt.NDArray[np.int32], ends: tuple[int, int], count: int, chains: dict[Order, int]
 ) -> list[Hop]:
-    """Return the edges of a path between two ops; chain steps become one edge of their order."""
+    """Return the edges of a path between two ops, and join the steps of a chain into one edge."""
     start, end = ends
     hops: list[Hop] = []
     later, at, kind = end, end, ""

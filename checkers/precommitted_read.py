@@ -38,7 +38,7 @@ def _precommitted(group: Group) -> list[_Read]:
 
 
 def _read_on(group: Group) -> int:
-    """Return the number of sends after which the same op read from the partition."""
+    """Return how many sends were followed by a read of the partition in the same op."""
     sends, polls = group.table("sends"), group.table("polls")
     told = select(polls, equal(polls, "isolation", READ_COMMITTED))
     ops, places = ints(told, "op_id"), ints(told, "mop")

@@ -100,13 +100,15 @@ class Proof(StrEnum):
     """Why an anomaly that was found during the run will still be true at the run's end."""
 
     TOLD = "told"
-    """The anomaly follows from acknowledgements, reads and responses. Logs can only excuse it."""
+    """The anomaly follows from acknowledgements, reads and responses. The logs can only excuse the
+    anomaly."""
     OBSERVED = "observed"
-    """The anomaly follows only from responses to observers. Logs can only excuse it."""
+    """The anomaly follows only from responses to observers. The logs can only excuse the
+    anomaly."""
     COPIED = "copied"
     """The anomaly follows from replicas' logs, and a copy of these logs is kept."""
     GONE = "gone"
-    """The anomaly: a record is in no replica's log, although all logs were read fully."""
+    """The anomaly is a record that no replica's log contains, although all logs were read fully."""
 
 
 class Waits(StrEnum):
@@ -131,13 +133,14 @@ class During(StrEnum):
 
 
 DISK_EXCUSES = (Excuse.POWER, Excuse.WIPE, Excuse.FLIP)
-"""The excuses for a record that every replica lost through its disk."""
+"""The excuses that apply if disk faults removed a record from every replica."""
 DISK_DOUBTS: Mapping[Excuse, Premise] = {
     Excuse.UNCONFIRMED: Premise.KNOWN_LOSSES,
     Excuse.LAST_COPIES: Premise.KEPT_COPIES,
 }
-"""Losses that disk faults may have caused. The run's record does not confirm such a loss, so it
-does not allow an anomaly. But it breaks the given premise, so the anomaly is not trusted."""
+"""Losses that disk faults may have caused. The run's record does not confirm such a loss, so the
+loss does not allow an anomaly. But the loss breaks the given premise, so the anomaly is not
+trusted."""
 
 Labels = tuple[tuple[str, ...], tuple[str, ...]]
 """The excuses (reasons that allow an anomaly), and the premises that are broken for the anomaly."""
@@ -152,10 +155,10 @@ class Findings:
             find any anomaly.
         anomalies: The described anomalies, sorted by offset. There are at most `MAX_DESCRIBED`.
         beyond: The number of further anomalies for each combination of labels.
-        gaps: Sentences that name missing input. With any gap, the best possible verdict is unknown.
-        unshown: Sentences that say why this run could not show an anomaly, although the run is
-            sound. Example: "no send failed, so an aborted read could not be detected". If `rows` is
-            0 and `unshown` is empty, the best possible verdict is unknown.
+        gaps: Sentences that name missing input. If there is a gap, the verdict is unknown at best.
+        unshown: Sentences that say why a sound run could not show an anomaly. Example: "no send
+            failed, so an aborted read could not be detected". If `rows` is 0 and `unshown` is
+            empty, the verdict is unknown at best.
     """
 
     rows: int
@@ -166,7 +169,7 @@ class Findings:
 
 
 class Proved(str):
-    """A reason that fully explains an anomaly, so that no other anomaly's cause is added to it."""
+    """A reason that fully explains an anomaly, so no other anomaly is named as its cause."""
 
     __slots__ = ()
 
@@ -204,23 +207,24 @@ class Checker:
             such a guarantee.
         compares: A plural noun phrase for the report, which says what `rows` counts.
         during: The phase of the run that the check's comparisons cover.
-        words: Texts about the anomaly for reports. If None, the texts of the contract's check with
-            this name are used.
+        words: Texts about the anomaly for reports. None: the contract's check of the same name
+            supplies the texts.
         told_as: A function that returns other texts if all given examples need them. It returns
             None if `words` fit.
-        why: A function that returns the reason of an anomaly without a cause (`Anomaly.reason`).
-            It uses the rows of `tables`, and names the facts that the run's record lacks. A
-            `Proved` reason becomes the anomaly's cause.
+        why: A function that returns the reason (`Anomaly.reason`) of an anomaly that has no cause
+            yet. The function uses the rows of `tables`. It also names facts that the run's record
+            does not contain. A `Proved` reason becomes the anomaly's cause.
         chapter: The table of `docs/checkers.md` that lists the check. None for Jepsen's checks.
-        looks_for: A description for that table: the anomaly, or the data that is compared.
+        looks_for: A description for the table `chapter`: the anomaly, or the data that is compared.
         excuses: The excuses that may allow the check's anomalies.
         always_allowed: Whether no system promises to avoid this anomaly.
-        meanwhile: Why a finding during the run is still true at the run's end. None: the check
-            waits for the end.
+        meanwhile: Why an anomaly that was found during the run is still true at the run's end.
+            None: the check waits for the end.
         waits: The reason why the check waits for the end.
-        follows: Other anomalies that may cause this one, each with the reason. Reasons that are in
-            the other anomaly's `Words.explains` are not repeated here.
-        of_histories: Whether the clients' view is enough for the check, as in an imported history.
+        follows: The other anomalies that may cause this anomaly, each with the reason. Reasons that
+            are in the other anomaly's `Words.explains` are not repeated here.
+        of_histories: Whether the check needs only the clients' view. An imported history contains
+            nothing else.
     """
 
     name: str

@@ -16,7 +16,7 @@ from checkers.reigns import UNENDED_NS, commits
 from results.record.terms import Source
 
 Marks = Mapping[str, int]
-"""For each node: the offset below which its log was known to be committed."""
+"""For each node: the offset below which the node's log was known to be committed."""
 
 Committed = tuple[int, int, int]
 """A high watermark and two times (see `QuorumFacts.commits`)."""
@@ -46,11 +46,11 @@ class QuorumFacts:
         step_marks: For each scenario step: `marks` from the reports before the step began. The
             step's file copies are younger than these reports.
         announced: For each epoch: the highest high watermark that was reported.
-        leaders: For each epoch: every node that some node named as the quorum's leader.
+        leaders: For each epoch: every node that at least one node named as the quorum's leader.
         votes: The recorded votes, as (epoch, node, candidate).
         commits: For each reported high watermark, ascending: the high watermark, and two times. The
-            entry just below the high watermark was committed between these times. The last high
-            watermark is higher than all offsets.
+            entry just below the high watermark was committed between these times. The last entry's
+            high watermark is higher than all offsets.
         disputed: For each offset: the fields in which copies of the record at that offset differ.
     """
 
@@ -76,7 +76,8 @@ def quorum_facts(
     Args:
         states: Rows of `quorum_states`.
         step_begins_ns: When each step of a scenario began, by the step's name.
-        leadership: The `ENTRY_COLUMNS` of `leadership`, to find fields in which copies differ.
+        leadership: The `ENTRY_COLUMNS` of the table `leadership`. The function finds the fields in
+            which copies of a record differ.
     """
     told = select(states, present(states, "high_watermark") & (ints(states, "epoch") >= 0))
     times = ints(told, "observed_ns")
@@ -130,7 +131,7 @@ def _leaders(states: pa.Table) -> dict[int, tuple[str, ...]]:
 
 
 def votes_of(states: pa.Table) -> frozenset[tuple[int, str, str]]:
-    """Return the votes that nodes' own files and logs record, as (epoch, node, candidate)."""
+    """Return the votes in the nodes' own files and logs, as (epoch, node, candidate)."""
     voted = select(states, present(states, "voted_for") & (ints(states, "epoch") >= 0))
     columns = (ints(voted, "epoch").tolist(), texts(voted, "node"), ints(voted, "voted_for"))
     return frozenset(

@@ -27,7 +27,7 @@ def _polls_by_offset(group: Group) -> Ints:
 
 
 def reads_of(group: Group, offset: int, values: Sequence[int]) -> dict[int, int]:
-    """Return the end time of each op that received one of the values at the offset."""
+    """Return the end time of each op that received, at this offset, one of the values."""
     polls = group.table("polls")
     rows = rows_with(ints(polls, "offset"), offset, group.view(_polls_by_offset))
     rows = rows[np.isin(ints(polls, "value")[rows], values)]
@@ -62,7 +62,7 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
 
 
 def others(reads: Mapping[int, int], op_id: int, before_ns: int = NONE, *, what: str = "it") -> str:
-    """Return a phrase with the number of other reads that returned a record; "" if none did.
+    """Return a phrase that says how many other reads returned a record; "" if none did.
 
     Args:
         reads: The result of `reads_of`.

@@ -1,4 +1,4 @@
-"""Decide whether a fault of the run explains that a server process ended or hung.
+"""Decide whether a fault of the run explains why a server process ended or hung.
 
 The module `broker_ended` lists, for each fault, how the fault may end a process, and why.
 """
@@ -32,7 +32,7 @@ _HINDERING = ("disk-full", "read-only")
 _BREAKING = "disk-errors"
 """The fault family that makes a broker's disk requests fail."""
 _SHORT = "short"
-"""A kind of failed disk request: a write stores only its first half and reports this."""
+"""A kind of disk error: a write stores only the first half of its data, and reports this."""
 _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
@@ -50,7 +50,7 @@ _STALLS = "stall"
 """The fault family that stalls links, and so delays the responses of a controller. Each request and
 each response may wait for one stall, and a starting broker sends many requests."""
 _REGISTERS_NS = 5 * NS_PER_S
-"""The maximum time that a starting broker has already waited when a fault begins."""
+"""The longest time for which a starting broker may already have waited when a fault begins."""
 _SEEN_LATE_NS = 2 * FOUND_LATE_NS
 """The maximum time from a broker's last log line until Logquake notices that the broker ended."""
 _TIME = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
@@ -81,12 +81,13 @@ class End:
 
     Attributes:
         node: The node of the process.
-        incarnation: The recorded number of the process's start.
+        incarnation: The number of this start of the process, from the run's record.
         seen_ns: When Logquake noticed the end.
         how: A phrase for the report, such as `with exit code 1`.
         outside: Whether another program may have caused the end.
         signalled: Whether a signal certainly caused the end.
-        disk_failed: Whether Logquake's own file system below the node's data had failed before.
+        disk_failed: Whether Logquake's own file system, which holds the node's data, had failed
+            before the end.
         told: Whether Logquake had asked the process to stop.
         said: The last error lines that the process logged.
     """
@@ -104,7 +105,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
-    """A fault that may have affected its targets, from its row in `faults`.
+    """One row of `faults`: a fault that may have affected its target nodes.
 
     Attributes:
         kind: The fault kind in the row.
@@ -132,7 +133,7 @@ class _Fault:
     heal: Json
 
     def hit(self, end: End) -> bool:
-        """Return whether the fault targeted the ended process's node before the end."""
+        """Return whether the fault targeted the process's node before the process ended."""
         return end.node in self.nodes and self.asked_ns <= end.seen_ns
 
     def was_over(self, at_ns: int) -> bool:
@@ -145,13 +146,13 @@ class _Fault:
 
     @property
     def is_old(self) -> bool:
-        """Whether an old version wrote the row, without the incarnations that the fault hit."""
+        """Whether the row is from an old version, which did not record affected incarnations."""
         return "incarnations" not in self.spec
 
     def lives_since(self, end: End) -> int | None:
-        """Return the number of restarts from the incarnation that the fault hit to the ended one.
+        """Return how many restarts lie between the incarnation that was hit and the ended one.
 
-        0 means that the fault hit the ended incarnation itself. None if it is unknown which
+        0 means that the fault hit the ended incarnation itself. None means that it is unknown which
         incarnation the fault hit. In runs of older versions, the effect names the incarnations.
         """
         told = self.spec.get("incarnations") or self.effect.get("incarnations")
@@ -208,8 +209,8 @@ def _of_disk(fault: _Fault, end: End) -> bool:
     """Return whether a fault of the node's disk may be the reason why the process ended.
 
     A fault that loses flushed writes stops the broker. The next incarnation starts on the remaining
-    data. The incarnation after that has fetched the missing records, so the fault no longer
-    explains its end.
+    data. The second incarnation after the fault has fetched the missing records, so the fault does
+    not explain its end.
     """
     if fault.kind in _TAKING:
         return True
@@ -222,7 +223,7 @@ def _of_disk(fault: _Fault, end: End) -> bool:
 
 
 def _was_on_it(fault: _Fault, end: End) -> bool:
-    """Return whether a broker process ran on a disk while that disk failed requests.
+    """Return whether a broker process ran while requests to its disk failed.
 
     The heal repairs the disk, kills a broker that still runs, and starts the next incarnation. That
     next incarnation has a working disk.
@@ -235,15 +236,15 @@ def _was_on_it(fault: _Fault, end: End) -> bool:
 
 
 def _gives_reason(fault: _Fault, node: str) -> bool:
-    """Return whether a disk with failing requests gave a broker a reason to end.
+    """Return whether failed disk requests gave a broker a reason to end.
 
     There are three cases without a reason:
 
     - A write stored its first half and reported this. write(2) allows this, and the caller
       continues with the rest.
-    - The fault affected no request of the broker before the fault's heal. In older rows, the count
-      stops at the confirmation, and exists only for brokers that had ended by then.
-    - Logquake looked for the effect and did not find it.
+    - The fault affected no request of the broker before the fault's heal. Rows of older versions
+      count only the requests until the confirmation, and only for brokers that had ended by then.
+    - Logquake tried to measure the fault's effect, but found none in time.
     """
     effect, heal = fault.effect, fault.heal
     if _SHORT in (effect.get("how"), heal.get("how")):
@@ -276,9 +277,9 @@ def _lacked_handles(fault: _Fault, end: End, heal: Json) -> bool:
     """Return whether a broker's last log lines show that it ended because it lacked a file handle.
 
     The last error line must report the lack of a handle. Other threads may log more lines until the
-    broker halts. So, if one line reports that all log folders failed, any line may report the lack.
-    A thread that accepts connections may also lack handles, but such a thread continues. In runs of
-    older versions, the first error line reports the lack.
+    broker halts. So, if a line reports that all log directories failed, the lack may be reported on
+    any line. A thread that accepts connections may also lack handles, but such a thread continues.
+    In runs of older versions, it is enough if the first line about the lack has no `ERROR`.
 
     If the record of the broker's end has no lines, the function uses the lines from the fault's
     heal. Before the heal, these lines are unknown, and `heal` is empty.
@@ -339,8 +340,8 @@ def _gives_up_ns(facts: RunFacts, node: str) -> int:
 def _given_up_between(facts: RunFacts, end: End) -> tuple[int, int]:
     """Return the earliest and the latest time at which a broker gave up its start.
 
-    The broker's log shows how long the broker continued afterwards. If the run shifts clocks, the
-    log does not show it.
+    The times in the broker's log show how long the broker continued afterwards. If the run shifts
+    clocks, these times are not used.
     """
     if not end.said:
         return end.seen_ns, end.seen_ns
@@ -365,7 +366,7 @@ def _lived_on_ns(said: Sequence[str]) -> int | None:
 
 
 def _last_time(lines: Sequence[str]) -> datetime | None:
-    """Return the last time in the log lines, in the unknown time zone of these lines."""
+    """Return the last time that the log lines contain. The time zone of the lines is unknown."""
     found = [time[1] for line in lines if (time := _TIME.match(line))]
     try:
         return datetime.strptime(found[-1], _FORMAT).replace(tzinfo=UTC) if found else None
@@ -374,7 +375,7 @@ def _last_time(lines: Sequence[str]) -> datetime | None:
 
 
 def _joined(faults: Iterable[_Fault], grace_ns: int) -> list[tuple[int, int]]:
-    """Return the spans in which a fault was in force, or had ended less than `grace_ns` ago."""
+    """Return the time spans in which a fault was in force or had just ended (`grace_ns`)."""
     spans: list[tuple[int, int]] = []
     for each in sorted(faults, key=lambda each: each.asked_ns):
         until_ns = each.healed_ns + grace_ns if each.healed_ns >= 0 else NEVER_NS
@@ -425,7 +426,7 @@ def _gave_up(end: End, *, is_old: bool) -> bool:
 
 
 def _stalls(spec: Json, node: str, facts: RunFacts) -> bool:
-    """Return whether a fault stalls links between a node and a node that may be its controller."""
+    """Return whether a fault stalls a link from a node to a possible controller of that node."""
     links = spec.get("links")
     ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
     brokers = {f"n{number}" for number in facts.brokers}

@@ -5,9 +5,9 @@ hash of the group's name or of the transactional id selects that partition. The 
 record of the coordinators.
 
 The controllers' log names leaders in order, but without times. About once a second, observers asked
-the quorum's members for the high watermark of the log. An entry was certainly committed at the
-first response with a high watermark above the entry. The entry was not yet committed at the last
-response of the same quorum leader with a lower high watermark.
+the quorum's members for the high watermark of the log. An entry was certainly committed when a
+response first reported a high watermark above the entry. The entry was not yet committed when the
+same quorum leader last reported a lower high watermark.
 
 A broker that is cut off may continue as coordinator. Then the broker's period as coordinator ends
 with the fault.
@@ -28,13 +28,13 @@ SHARES = "__share_group_state"
 """The internal topics. The leaders of the partitions of these topics coordinate groups,
 transactions, and the state of share groups."""
 LATE_NS = 2_000_000_000
-"""The maximum age of a response, and the maximum delay until a broker learns its role."""
+"""Both the maximum age of a response, and the maximum delay until a broker learns its role."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
 """The faults that stop the target brokers. Under any other fault a leader may continue."""
 UNENDED_NS = int(np.iinfo(np.int64).max) - LATE_NS
 _LEADER = "leader"
 _SMALLEST = -(2**31)
-"""The smallest 32-bit integer of Java. Java cannot represent its absolute value."""
+"""The smallest 32-bit integer of Java. Java cannot represent the absolute value of this integer."""
 Span = tuple[str, int, int]
 """A node, a start time and an end time."""
 
@@ -82,7 +82,8 @@ class Cut:
 def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
     """Return the leader epochs of all partitions, sorted by partition and epoch.
 
-    If two copies of the controllers' log name two leaders of one epoch, the partition is left out.
+    If copies of the controllers' log name different leaders for one epoch, the partition is left
+    out.
 
     Args:
         leadership: Rows of `leadership`.
@@ -124,7 +125,8 @@ def cuts(truncations: pa.Table) -> tuple[Cut, ...]:
 
 
 _Entries = dict[tuple[str, int], dict[int, tuple[set[int], int]]]
-"""For each partition and epoch: the leaders in the log's copies, and the epoch's first offset."""
+"""For each partition and epoch: the leaders that the copies of the controllers' log name, and the
+offset of the epoch's first entry in that log."""
 
 
 def _entries(leadership: pa.Table) -> _Entries:
@@ -172,7 +174,7 @@ class _Spans:
 
 
 def commits(quorum_states: pa.Table) -> tuple[tuple[int, int, int], ...]:
-    """Return, for each high watermark of the quorum, the commit time of the entry below it.
+    """Return, for each high watermark of the quorum, bounds for the commit time of the entry below.
 
     Args:
         quorum_states: Rows of `quorum_states`.
@@ -189,7 +191,7 @@ def partition_of(known: Sequence[Reign], topic: str, key: str) -> int:
     """Return the internal topic's partition for a group or transactional id; -1 if unknown.
 
     Args:
-        known: All leader epochs of the run. They show how many partitions the topic has.
+        known: All leader epochs of the run. These epochs show how many partitions the topic has.
         topic: `GROUPS`, `TRANSACTIONS` or `SHARES`.
         key: The group's name, the transactional id, or `GROUP:TOPIC-ID:PARTITION`.
     """
@@ -229,7 +231,7 @@ def between(
 
 
 def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...]:
-    """Extend each leader epoch by the time in which its leader was cut off but may have continued.
+    """Extend each leader epoch by the time in which the leader was cut off but may have continued.
 
     Args:
         known: Leader epochs.

@@ -1,22 +1,22 @@
 """lost-write, for a topic that a fault deleted and created again: an acknowledged record is lost.
 
 Definition: the record belongs to the last incarnation of the topic, and was acknowledged with
-acks=all. It is missing from the final log of the last leader, or from the final log of another
-member of the last ISR (`under-replicated`). The last leader is the leader of the highest leader
-epoch in brokers' metadata. If brokers disagree about this leader, the latest answer counts. The
-last ISR is the ISR in the last leader's last report. This report must come two seconds or more
-after the last acknowledgement.
+acks=all. The record is missing from the final log of the last leader, or from the final log of
+another member of the last ISR (`under-replicated`). The last leader is the leader of the highest
+leader epoch in brokers' metadata. If brokers disagree about this leader, the latest response
+counts. The last ISR is the ISR in the last leader's last report. This report must come two seconds
+or more after the last acknowledgement.
 
 Why it proves something: an acknowledgement means that every in-sync replica has the record. This
 also holds for a topic whose name was used before. A broker may return with the log of the deleted
-topic. The broker must not serve that log as the new topic, and must not join the ISR with it. When
-the broker deletes the old log, it must not delete the new log. A node whose logs were read may have
-no log of the topic. Such a node lacks all records of the topic.
+topic. The broker must not serve that log as a log of the new topic, and must not join the ISR with
+that log. When the broker deletes the old log, it must not delete the new log. A node whose logs
+were read may have no log of the topic. Such a node lacks all records of the topic.
 
 What would not prove it:
 
 - A record of a deleted incarnation, which is lost on purpose.
-- A record that was not acknowledged, such as the end of a log above the high watermark.
+- A record that was not acknowledged, for example a record above the high watermark.
 - A follower outside of the ISR.
 - A log that could not be read to its end.
 - A record that a power loss or disk faults removed from every replica.
@@ -59,7 +59,7 @@ class Lack:
 
 
 def _reported(group: Group) -> pa.Table:
-    """Return the row of `leadership` that names the last leader, or no row if none was named."""
+    """Return the row of `leadership` that names the last leader; no row if no leader is known."""
     rows = group.table("leadership")
     named = select(rows, equal(rows, "source", Source.METADATA) & (ints(rows, "leader") >= 0))
     return _last(named)
@@ -72,12 +72,12 @@ def _last(rows: pa.Table) -> pa.Table:
 
 
 def _leader(group: Group) -> str:
-    """Return the last leader's node; "" if none was named."""
+    """Return the node of the last leader; "" if no broker reported a leader."""
     return "".join(f"n{leader}" for leader in ints(_reported(group), "leader").tolist())
 
 
 def _log(group: Group, node: str) -> ReplicaLog | None:
-    """Return a node's final log of the partition, or None if its content is unknown.
+    """Return a node's final log of the partition, or None if the log's content is unknown.
 
     If the node has no log of the partition, but other logs of the node were read, the result is an
     empty log.
@@ -178,7 +178,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _last_isr(group: Group, topic: RemadeTopic) -> tuple[list[str], int]:
-    """Return the last ISR and the time of its report; empty if the leader reported too early.
+    """Return the last reported ISR and the report's time; no ISR if the report came too early.
 
     A broker may report a changed ISR up to two seconds late. Only the leader's own report counts,
     because another broker may be cut off from the controllers.
@@ -264,7 +264,7 @@ def _describe_copies(group: Group, leader: str, lack: Lack) -> Anomaly:
 
 
 def _why_copies(group: Group, found: Anomaly) -> str:
-    """Return a phrase with the ends of the logs that lack the record."""
+    """Return a phrase that says where each log without the record ended."""
     logs = group.logs.get(FINAL, {})
     ends = [
         f"{node}'s log of the new topic ended at {logs[node].end}"

@@ -1,8 +1,8 @@
-"""Read facts about topics that faults deleted and created again, from the faults' rows.
+"""Read from the rows of `faults` the facts about topics that faults deleted and recreated.
 
-The facts describe the topic's last incarnation. They are in the heal effect of the fault's row. A
-fault that was never healed has no heal effect. Then the judge skips the topic of the fault, and the
-verdict is unknown because of the fault.
+The facts describe the topic's last incarnation. These facts are in the heal effect of the fault's
+row. A fault that was never healed has no heal effect. Then the judge skips the topic of the fault,
+and the verdict is unknown because of the fault.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from results.record.clock import NS_PER_S
 from results.record.terms import REMADE_PREFIX
 
 _KIND = "remade-back"
-"""The kind that marks the heal effect of such a fault."""
+"""The `kind` in the heal effect of a fault that recreated a topic."""
 
 
 def remade_topics(faults: pa.Table) -> tuple[RemadeTopic, ...]:

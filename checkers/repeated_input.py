@@ -3,14 +3,14 @@
 Definition: two transactions that certainly committed handled the same input record.
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Kafka commits both or neither (KIP-98). A member that gets a partition waits for the end of
-any open transaction. Then the member continues from the last committed offset. Kafka rejects a
-commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
-even if members, coordinators and leaders fail.
+it read. Kafka commits either all of these or nothing (KIP-98). A member that gets a partition waits
+for the end of any open transaction. Then the member continues from the last committed offset. Kafka
+rejects a commit by a member that was replaced (KIP-447). So each input takes effect exactly once
+(KIP-129), even if members, coordinators and leaders fail.
 
-What would not prove it: a transaction without a response to the commit request, if no reader
-received a record of the transaction. The anomaly is allowed if an unclean election may have lost
-the group's offset. It is also allowed if the disks of every replica may have lost that offset.
+What would not prove it: a transaction whose commit request got no response, and whose records no
+reader received. The anomaly is allowed if an unclean election may have lost the group's offset. It
+is also allowed if the disks of every replica may have lost that offset.
 """
 
 import numpy as np

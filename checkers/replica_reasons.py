@@ -1,4 +1,4 @@
-"""Phrases about replicas and their leaders, from which several checks build an anomaly's cause.
+"""Phrases about replicas and leaders, with which several checks state an anomaly's cause.
 
 A function returns a phrase only if the run's rows prove it. If the rows allow two explanations, the
 phrase is empty.
@@ -49,7 +49,7 @@ def verb(names: Sequence[str], one: str, many: str) -> str:
 
 
 def leaders_of(group: Group, epoch: int) -> tuple[str, ...]:
-    """Return all nodes that the rows name as leader of the partition or quorum in an epoch."""
+    """Return each node that a row names as leader of the partition (or quorum) in an epoch."""
     if group.of_quorum:
         return group.facts.quorum.leaders.get(epoch, ())
     rows = group.table("leadership")
@@ -75,14 +75,14 @@ def leader_text(group: Group, epoch: int) -> str:
 
 
 def told_ns(group: Group, epoch: int) -> int:
-    """Return the time of the first report of this or a later leader epoch; `NEVER_NS` if none."""
+    """Return the time of the first report of an epoch, or of a later epoch; `NEVER_NS` if none."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
 
 
 def named_ns(group: Group, node: str, epoch: int) -> int:
-    """Return the time at which a broker first named this or a later epoch; `NEVER_NS` if never."""
+    """Return the time at which a broker first named an epoch, or a later one; else `NEVER_NS`."""
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
     times = ints(select(rows, own), "observed_ns")
@@ -90,7 +90,7 @@ def named_ns(group: Group, node: str, epoch: int) -> int:
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
-    """Return a time up to which a broker did not yet lead in an epoch; -1 if no row shows a time.
+    """Return a time until which a broker certainly did not lead in an epoch; -1 if unknown.
 
     A broker learns an epoch before it leads in that epoch. Until then, the broker names an older
     epoch. With ZooKeeper, a broker may lead before it names the epoch, so the result is -1.
@@ -111,7 +111,7 @@ def calm_until(group: Group, until_ns: int) -> bool:
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
-    """Return the last time and log end at which a replica's log ended beyond an offset."""
+    """Return time and log end of the last probe that saw a replica's log go beyond an offset."""
     return next((each for each in reversed(looks_at(group, node)) if each[1] > offset), None)
 
 
@@ -129,7 +129,7 @@ def cut_text(cut: Truncation) -> str:
 
 
 def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
-    """Return the nodes whose final logs have all offsets of a range, from epochs up to `epoch`.
+    """Return the nodes whose final logs fill an offset range with records of epochs up to `epoch`.
 
     Args:
         group: The partition.
@@ -152,12 +152,12 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
 
 
 def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None:
-    """Return the last time at which a log still had an offset that its final files lack.
+    """Return the last time at which a log had an offset that is missing from the log's final files.
 
     Returns:
-        The time, and whether the probe just before the stop saw the log at that time. If another
-        probe saw it, the log's end may have been lost before the stop. None if a later probe saw a
-        shorter log, or if the final files contain the offset.
+        The time, and whether the probe just before the stop saw the log at that time. If an earlier
+        probe saw the log, the log's end may have been lost before the stop. None if a later probe
+        saw a shorter log, or if the final files contain the offset.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     looks, states = looks_at(group, node), group.table("replica_states")
@@ -168,11 +168,11 @@ def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None
 
 
 def stop_text(group: Group, node: str, end: int) -> str:
-    """Return a phrase for the phase of a node's stop in which its log became shorter.
+    """Return a phrase that names the phase of a node's stop in which the log became shorter.
 
     In a clean stop, a broker writes its high watermarks to disk. A high watermark goes back only if
-    the log becomes shorter. If the broker had known a high watermark beyond the log's end, and
-    wrote a high watermark up to that end, then the log became shorter before the write.
+    the log becomes shorter. Suppose that the broker knew a high watermark beyond the log's end, but
+    wrote one that is not beyond this end. Then the log became shorter before the write.
     """
     if node not in group.facts.clean_nodes:
         return "stop, or afterwards"
@@ -190,9 +190,9 @@ def stop_text(group: Group, node: str, end: int) -> str:
 def _knew_beyond(group: Group, node: str, end: int) -> bool:
     """Return whether a broker's last incarnation knew a high watermark beyond an offset.
 
-    Either the broker itself reported such a high watermark. Or the broker's log grew at a time when
-    all reported high watermarks were beyond the offset. A fetch response contains both the records
-    and the high watermark.
+    Either the broker itself reported such a high watermark, or the broker's log grew while all
+    reported high watermarks were beyond the offset. A fetch response contains both the records and
+    the high watermark.
     """
     states = group.table("replica_states")
     times, ends = ints(states, "observed_ns"), ints(states, "log_end_offset")
@@ -208,7 +208,7 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
 
 
 def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
-    """Return the first and the last time at which a log had this end; None if seen only once."""
+    """Return the first and last time at which probes saw a log end; None if only one probe did."""
     there = [at for at, seen in looks_at(group, node) if seen == end]
     return (there[0], there[-1]) if len(there) > 1 else None
 
@@ -216,7 +216,7 @@ def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
 def fate(group: Group, node: str, offset: int) -> str:
     """Explain why a replica's final log lacks a record, from the reports of the replica's broker.
 
-    The result is "" if the log never ended beyond the offset, or if no report explains it.
+    The result is "" if the log never ended beyond the offset, or if no report explains the loss.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]
@@ -314,7 +314,7 @@ def wrong_copy(
 def _changed_copy(
     good: Side, bad: Side, leaders: Sequence[str], *, agree: str, number: tuple[int, int, int]
 ) -> str:
-    """Return a phrase that names the replica with the changed copy, and that gives evidence.
+    """Return a phrase that names the replica with the changed copy and states the evidence.
 
     Args:
         good: The replicas with the right record.

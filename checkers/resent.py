@@ -1,19 +1,19 @@
-"""Find offsets at which an idempotent client began a new producer epoch, on compacted topics.
+"""Find the offsets of compacted topics at which idempotent clients began new producer epochs.
 
-The compaction may have removed the records that show this directly. A record's sequence number is
-the number of records before it in the same producer epoch and partition. So one remaining record
-shows how far back its producer epoch reaches, if the offsets of the writer's records are known.
-These offsets are known from acknowledgements and reads. Each worker has one producer for its plain
+The compaction may have removed the records that show a new epoch directly. A record's sequence
+number is the number of records before it in the same producer epoch and partition. So one remaining
+record shows where the record's producer epoch began, if the offsets of the writer's records are
+known. Acknowledgements and reads show these offsets. Each worker has one producer for its plain
 sends.
 
-Let `q` be the sequence number of a remaining record. Two records of the writer have lower offsets:
-two copies of a value, or two records in the wrong order.
+Let `q` be the sequence number of a remaining record. Take two records of the same writer at lower
+offsets: two copies of a message, or two records in the wrong order.
 
 - If at least `q` records of the writer lie between the lower record and the remaining one, the
-  epoch does not reach the lower record.
-- If fewer than `q` records lie between the higher record and the remaining one, the epoch reaches
-  the higher record. This number includes sends with an unknown offset. It also includes offsets
-  with an unknown record, because such a record may be a second copy.
+  epoch of the remaining record began after the lower record.
+- If fewer than `q` records lie between the higher record and the remaining one, the epoch includes
+  the higher record. This number includes sends with an unknown offset. The number also includes
+  offsets with an unknown record, because such a record may be a second copy.
 
 If both conditions are true, the two records belong to different epochs.
 """

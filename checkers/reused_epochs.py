@@ -2,9 +2,9 @@
 
 With ZooKeeper, a controller before Kafka 2.2 learns that a broker is down only when the broker's
 session ends. A leader may lose power or its disk, and return before its session ends. The broker is
-then still the leader of the same epoch. It appends new records at the lost offsets, in the same
-epoch. Followers that have the lost records keep them, because lost and new records have the same
-epoch.
+then still the leader of the same epoch. So this leader appends new records at the lost offsets in
+the same epoch. The followers that have the lost records keep these, because the lost and the new
+records have the same epoch.
 
 Since Kafka 2.2 the controller sees that a returned broker is a new incarnation (KIP-380). Then the
 controller elects a leader in a new epoch. With KRaft each registration has its own broker epoch
@@ -24,7 +24,7 @@ _FIRST_THAT_TELLS_LIVES_APART = (2, 2)
 
 
 def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
-    """Return the reason to allow different records of one epoch in a range of offsets.
+    """Return the reason that lets the records of one epoch differ in a range of offsets.
 
     Args:
         group: The partition.
@@ -34,7 +34,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
 
     Returns:
         The excuse `reused-epoch` if a fault removed these offsets from a broker that already led in
-        the epoch. A broken premise if such a fault was not confirmed.
+        the epoch. If such a fault was not confirmed: a broken premise.
     """
     plan = group.facts.plan
     told_apart = plan.version_numbers >= _FIRST_THAT_TELLS_LIVES_APART
@@ -48,7 +48,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
 
 
 def all_reused(each: Iterable[Labels]) -> Labels:
-    """Return the reason to allow several offset ranges together, if each range has a reason."""
+    """Return the common reason for several offset ranges; empty if a range has no reason."""
     labels = set(each)
     if not labels or ((), ()) in labels:
         return (), ()

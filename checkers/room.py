@@ -32,7 +32,8 @@ def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> I
 
     Args:
         runs: The runs, with tables already made by ingest.
-        free_bytes: Free memory. None means: measure it on this machine or container.
+        free_bytes: Free memory. None means that the function measures the free memory of this
+            machine or container.
     """
     free = _free_bytes() if free_bytes is None else free_bytes
     for root, facts in runs.items():

@@ -78,8 +78,8 @@ def judge_elsewhere(
         store: Whether to write verdicts, statistics and new tables back to the runs' folders.
 
     Returns:
-        The verdict of each run found, and the reason why the verdict could not be stored. The
-        reason is "" if the verdict was stored, or if `store` is false.
+        The verdict of each run that was found, and the reason why the verdict could not be stored.
+        The reason is "" if the verdict was stored, or if `store` is false.
 
     Raises:
         EngineError: Spark cannot work here, or cannot read a URI, or there is no run.
@@ -133,7 +133,7 @@ def started(
     Args:
         engine: One of `ENGINES`.
         spark_master: Where Spark runs.
-        warm: Whether tasks on this machine import their modules already at the start.
+        warm: Whether the task processes on this machine import the modules when the engine starts.
 
     Raises:
         EngineError: The engine does not exist, or cannot work here.

@@ -1,8 +1,8 @@
 """Run the checkers over one group, and convert their results to and from JSON.
 
 A group is the rows of one partition, of the quorum, or of the run. JSON carries the results between
-processes. Only this module catches every exception. A checker that crashes has no result, so the
-verdict becomes unknown. The pipeline continues.
+processes. This is the only module that catches every exception. A checker that crashes has no
+result, so the verdict becomes unknown. The pipeline continues.
 """
 
 import json
@@ -92,7 +92,7 @@ def _result(checker: Checker, group: Group) -> CheckResult:
 
 
 def _explained(checker: Checker, group: Group, found: Anomaly) -> Anomaly:
-    """Return the anomaly with the reason from its check, and with the faults that were in force."""
+    """Return the anomaly, and add the reason from the check and the faults that were in force."""
     reason = "" if found.cause else checker.why(group, found)
     if not reason:
         return found

@@ -1,14 +1,14 @@
 """nonmonotonic-send: a process's later send got an offset that is not higher.
 
 Definition: compare the last send of an op to a partition with the first send of the process's next
-op to this partition. The later send has no higher offset. `int-nonmonotonic-send` is the same for
-neighbouring sends of one op. `int-send-skip`: committed records of other writers lie between two
-neighbouring sends of one op. The check compares only sends whose acknowledgement contains an
-offset. It ignores aborted sends.
+op to this partition. The offset of the later send is not higher. `int-nonmonotonic-send` is the
+same anomaly in two neighbouring sends of one op. `int-send-skip`: committed records of other
+writers lie between two neighbouring sends of one op. The check compares only sends whose
+acknowledgement contains an offset. It ignores aborted sends.
 
 Why it proves something: a process begins an op only after every send of its previous op was
-answered. So the earlier record was in the log before the later one was sent. Shared producers and
-retries do not change this. A log only grows. Inside of one op, the producer keeps the order.
+answered. So the earlier record was in the log before the later one was sent. This is also true with
+shared producers and with retries. A log only grows. Inside of one op, the producer keeps the order.
 
 What would not prove it:
 
@@ -17,7 +17,7 @@ What would not prove it:
 - Retries without idempotence inside of one op. A later request may overtake a retried request.
 - A loss of power on every replica.
 
-Several writers may cause `int-send-skip` at any time, so it is always allowed.
+Several writers may cause `int-send-skip` at any time, so this anomaly is always allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -135,10 +135,11 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Return a mask of the pairs whose earlier record has another producer id or a later epoch.
+    """Return a mask of the pairs with two producer ids, or with the later epoch first.
 
-    When an idempotent client increases its epoch, it resends unacknowledged records. These get
-    higher offsets than the records that were written meanwhile (`duplicate` lists the sources).
+    When an idempotent client increases its epoch, it resends unacknowledged records. The resent
+    records get higher offsets than the records that were written meanwhile (`duplicate` lists the
+    sources).
     """
     log = group.final_log
     if not group.facts.idempotent or log is None:
@@ -181,7 +182,7 @@ def _in_epochs_of_their_own(group: Group, steps: Steps, some: Mask) -> Mask:
 
 
 def _may_be_resent(group: Group, rows: Ints) -> Mask:
-    """Return a mask of the sends that a client may have resent. No log shows whether it did so."""
+    """Return a mask of the sends that a client may have resent, although no log can show it."""
     if not group.facts.idempotent:
         return np.zeros(len(rows), dtype=np.bool_)
     sends = group.table("sends")
@@ -290,7 +291,7 @@ _INSIDE = "pairs of acknowledged sends that follow one another in an op"
 
 
 def _between(group: Group, found: Anomaly) -> str:
-    """Return a phrase about other writers' messages (allowed) between two messages of an op."""
+    """Return a phrase about messages of other writers (allowed) between two messages of an op."""
     low, high = number_in(found, "previous_offset"), number_in(found, "offset")
     sends = group.table("sends")
     offsets, processes = ints(sends, "offset"), ints(sends, "process")

@@ -1,9 +1,9 @@
 """Represent tables that are too large for memory, and read their columns on demand.
 
 A partition with ten million sends has sixty million rows. A check needs only a few columns, but all
-columns together take gigabytes. So a large table keeps only the names of its columns. It reads a
-column from the file when a check uses that column. The group's `Shelf` caches the columns. The
-runner clears the cache between two checks.
+columns together take gigabytes. So a large table keeps only the names of its columns. The table
+reads a column from the file when a check uses that column. The group's `Shelf` caches the columns.
+The runner clears the cache between two checks.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -29,7 +29,7 @@ class Shelf:
         return sum(column.nbytes for column in self._kept.values()) > ROOM_BYTES
 
     def column(self, table: "ShelvedTable", name: str, read: Reader) -> "pa.Array[Any]":
-        """Return a column of a table. Between two clearings, each column is read only once."""
+        """Return a column of a table. Until the cache is cleared, each column is read only once."""
         if (table, name) not in self._kept:
             self._kept[table, name] = read(name)
         return self._kept[table, name]
@@ -45,12 +45,13 @@ class ShelvedTable:
     A column is read from its file only when a check uses it.
 
     Args:
-        names: The names of its columns.
+        names: The names of the table's columns.
         rows: The number of rows.
         read: A function that returns a column as one array.
-        shelf: The cache for columns of this table, and of tables derived from it.
-        kept: Whether columns are cached. A slice's columns are not cached, because they cost
-            nothing.
+        shelf: The cache for the columns of this table, and of all tables that are derived from this
+            table.
+        kept: Whether columns are cached. The columns of a slice are not cached, because slicing a
+            column costs nothing.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ def is_shelved(table: object) -> bool:
 
 
 def shelf_of(tables: Iterable[object]) -> Shelf | None:
-    """Return the column cache of a group's large tables, or None if it has no large table."""
+    """Return the column cache of a group's large tables, or None if the group has no such table."""
     return next((table.shelf for table in tables if isinstance(table, ShelvedTable)), None)
 
 

@@ -5,16 +5,16 @@ a higher offset. No committed transaction handled the lower record. Each transac
 the lower record certainly had no effect (`handled`).
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
-it read. Both are committed, or none is (KIP-98). A member that gets a partition waits for the end
-of any open transaction. Then the member continues from the last committed offset. Kafka rejects a
-commit by a member that was replaced (KIP-447). So each input takes effect exactly once (KIP-129),
-even if members, coordinators and leaders fail.
+it read. Kafka commits either all of these or nothing (KIP-98). A member that gets a partition waits
+for the end of any open transaction. Then the member continues from the last committed offset. Kafka
+rejects a commit by a member that was replaced (KIP-447). So each input takes effect exactly once
+(KIP-129), even if members, coordinators and leaders fail.
 
-What would not prove it: an input that a transaction of unknown outcome handled, for example if the
-commit request got no response. Such an input counts only if final reads of all outputs were
-complete and showed no effect of the transaction. An input after the last handled one also proves
-nothing. The anomaly is allowed if an unclean election, or the disks of every replica, may have lost
-a transaction marker.
+What would not prove it: an input that was handled by a transaction of unknown outcome. For example,
+the commit request got no response. Such an input counts only if final reads of all outputs were
+complete and showed no effect of the transaction. An input record after the last handled record also
+proves nothing. The anomaly is allowed if a transaction marker may have been lost in an unclean
+election, or on the disks of every replica.
 """
 
 import numpy as np

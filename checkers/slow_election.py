@@ -8,21 +8,21 @@ response of any broker about the partition.
 
 Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
 second. If no broker answered, no broker led. Before Kafka 2.2, answers contain no leader epoch.
-With ZooKeeper, a leader that ZooKeeper names also counts, until ZooKeeper reports a change.
+With ZooKeeper, the leader that ZooKeeper names is also a sign, until ZooKeeper reports a change.
 
 What would not prove it:
 
-- Answers of a leader that are seconds apart. An answer without news is recorded only every two
-  seconds. Two answers of one leader in one epoch may be up to three seconds apart.
-- Metadata that name no leader, or a dead leader, while a broker leads. Metadata are only listed in
-  the evidence.
+- A gap of seconds between two answers of a leader. An answer without news is recorded only every
+  two seconds. Two answers of one leader in one epoch may be up to three seconds apart.
+- Metadata in which the leader is missing or dead, although a broker leads. Metadata appear in the
+  evidence, but are no sign of a leader.
 - A period after the last answer of any broker.
-- A period in which neither clients nor observers recorded anything, for example because the machine
+- A period in which the clients and the observers recorded nothing, for example because the machine
   hung.
 - An incomplete record of the run.
 
-If there was no sign of a leader since the last heal, and the observation ended before the budget
-was over, the result is missing input (`gaps`).
+The observation may end before the budget is over. If there was no sign of a leader until then, the
+result is missing input (`gaps`).
 """
 
 from collections import Counter
@@ -69,7 +69,7 @@ NAME = "slow-election"
 _LOOKED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 """The sources whose rows in `leadership` contain times of the run."""
 _REPEATED_NS = 3 * NS_PER_S
-"""Two answers of a leader that are at most this far apart show that it led in between. Repeated
+"""If two answers of a leader are at most this far apart, the broker led in between. Repeated
 answers are recorded only every two seconds."""
 
 
@@ -109,7 +109,7 @@ def _claims(group: Group) -> tuple[Ints, Ints]:
 def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
     """Return the start and end of each period in which ZooKeeper named a live leader.
 
-    ZooKeeper's answer is recorded when it changes.
+    An answer of ZooKeeper is recorded only if it differs from the answer before.
     """
     rows = select(group.table("leadership"), _observed(group, Source.ZOOKEEPER))
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
@@ -120,7 +120,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return the times of acknowledged sends and of reads since `since_ns`. Both need a leader."""
+    """Return the times of acknowledged sends and reads, from `since_ns` on. Both need a leader."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -129,7 +129,7 @@ def _served(group: Group, since_ns: int) -> Ints:
 
 
 def vacancies(group: Group) -> list[Vacancy]:
-    """Return the periods after the last heal that lack a sign of a leader and exceed the budget."""
+    """Return the periods after the last heal that exceed the budget without a sign of a leader."""
     calm_ns = group.facts.calm_from_ns
     budget_s = group.facts.plan.budgets.election_s
     return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
@@ -143,12 +143,13 @@ def vacancies_between(
     *,
     dead: frozenset[str] = frozenset(),
 ) -> list[Vacancy]:
-    """Return the periods in a time span that lack a sign of a leader and exceed a budget.
+    """Return the periods in a time span that exceed a budget without a sign of a leader.
 
     Args:
         group: The partition.
         from_ns: When the span begins.
-        until_ns: When the span ends, unless the last answer about the partition is earlier.
+        until_ns: The end of the span. If the last answer about the partition is earlier, the span
+            ends with that answer.
         budget_s: The budget in seconds.
         dead: Nodes that were certainly down. If ZooKeeper names such a node, this is not a sign of
             a leader.
@@ -176,7 +177,7 @@ def vacancies_between(
 
 
 def _believed(group: Group, to_ns: int) -> tuple[str, ...]:
-    """Return, for each broker, a phrase with the last leader in its metadata up to a time."""
+    """Return a phrase for each broker: the last leader in the broker's metadata up to a time."""
     rows = group.table("leadership")
     told = select(rows, _observed(group, Source.METADATA) & (ints(rows, "observed_ns") <= to_ns))
     times, leaders = ints(told, "observed_ns"), ints(told, "leader")
@@ -314,7 +315,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _led_by(group: Group) -> str:
-    """Return a clause with the controllers' leader, if only one node led them in the run."""
+    """Return a clause that names the controllers' leader, if the run had only one such leader."""
     led = {node for nodes in group.facts.quorum.leaders.values() for node in nodes}
     return f", led by {led.pop()}," if len(led) == 1 else ""
 
@@ -326,8 +327,8 @@ def _candidates(group: Group, epoch: int, span: tuple[int, int]) -> tuple[str, b
     elected from outside of the ISR. So a missing candidate is not a complete explanation.
 
     Returns:
-        The phrase, and whether it explains the anomaly fully. If it does, the report does not name
-        faults.
+        The phrase, and whether this phrase fully explains the anomaly. With a full explanation, the
+        report names no faults.
     """
     left = [each for each in undisputed(group) if each.epoch == epoch]
     if not left:
@@ -369,7 +370,7 @@ def _last_named(group: Group, until_ns: int) -> str:
 
 
 def _answered(group: Group, nodes: Sequence[str], span: tuple[int, int]) -> str:
-    """Return a phrase if the brokers that should have led still answered other requests."""
+    """Return a phrase if the brokers that should have been leader still answered other requests."""
     up = [node for node in nodes if _was_up(group, node, span)]
     if up != [*nodes]:
         return ""

@@ -1,19 +1,20 @@
 """slow-failover: a broker was down, and no replica took over, although a replica could do so.
 
-Definition: a fault ended a minority of the brokers, and no other fault was in force. Another broker
-was in the partition's ISR, in all reports since five seconds before the fault. While the brokers
-were down, there was no sign of a leader for longer than `[budgets] election_s`. Session, fetch and
-election timeouts in the plan are added to this limit. `slow_election` lists the signs of a leader.
+Definition: a fault ended a minority of the brokers, and no other fault was in force. In all reports
+since five seconds before the fault, another broker was in the partition's ISR. While the brokers
+were down, there was no sign of a leader for longer than `[budgets] election_s`. The session, fetch
+and election timeouts of the plan are added to this limit. `slow_election` lists the signs of a
+leader.
 
-Why it proves something: a controller learns that a broker ended, or misses the broker's heartbeats
-for a session timeout. The controller then elects another member of the ISR (KIP-631). A majority of
-the controllers elects one of themselves (KIP-595). If a cluster waits for the broker to return,
-replication has no benefit.
+Why it proves something: a controller learns that a broker ended, or gets no heartbeat from the
+broker for a session timeout. The controller then elects another member of the ISR (KIP-631). A
+majority of the controllers elects one controller as their leader (KIP-595). If a cluster waits for
+the broker to return, replication has no benefit.
 
 What would not prove it:
 
 - A partition whose ISR had no other member.
-- A majority of brokers that is down, or other servers that ended meanwhile.
+- A time in which a majority of the brokers was down, or in which other servers ended.
 - A broker that is paused or cut off. Such a broker may continue as leader for some clients.
 - A period shorter than the budget.
 - A machine that hung.

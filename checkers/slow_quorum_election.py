@@ -1,10 +1,10 @@
 """slow-quorum-election: the controllers' quorum had no leader, although a majority was available.
 
 Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
-and no new high watermark was reported. Session, fetch and election timeouts in the plan are added
-to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill, stop,
-power-loss, wipe, pause, isolate, controller-failover). No fault separated the voters, or disturbed
-the links or disks of the voters.
+and no new high watermark was reported. The session, fetch and election timeouts of the plan are
+added to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill,
+stop, power-loss, wipe, pause, isolate, controller-failover). No fault separated the voters. No
+fault disturbed the links or the disks of the voters.
 
 Why it proves something: a voter becomes a candidate if it gets no message from the leader within
 the fetch timeout. A majority elects one of the candidates (KIP-595). Without a leader of the
@@ -14,7 +14,7 @@ What would not prove it:
 
 - A period that begins before the first leader was seen, or ends after the last answer.
 - A fault under which a majority may be unable to communicate.
-- A period in which neither clients nor observers recorded anything.
+- A period in which the clients and the observers recorded nothing.
 
 Observers ask about the leader once a second.
 """
@@ -81,8 +81,8 @@ class Vacancy:
 def _signs(group: Group) -> list[int]:
     """Return the times at which the quorum certainly had a leader, and the time of the last answer.
 
-    Two kinds of answer prove a leader: a controller reports that it leads, or it reports a new high
-    watermark. Only a leader can advance the high watermark.
+    Two kinds of answer prove a leader: a controller reports that it leads, or a controller reports
+    a new high watermark. Only a leader can advance the high watermark.
     """
     states = group.table("quorum_states")
     seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
@@ -121,7 +121,7 @@ def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
 
 
 def _voters(group: Group) -> frozenset[str]:
-    """Return the nodes that at some time had another role in the quorum than observer."""
+    """Return the nodes that at some time had a role in the quorum other than observer."""
     states = group.table("quorum_states")
     roles = present(states, "role") & ~equal(states, "role", _OBSERVER)
     brokers = {f"n{broker}" for broker in group.facts.brokers}

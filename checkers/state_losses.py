@@ -1,4 +1,4 @@
-"""Return the reasons that allow the loss of records of a partition or of internal topics."""
+"""Return the reasons that allow lost records in a partition or in internal topics."""
 
 from checkers.group import Group
 from checkers.protocol import Excuse
@@ -6,11 +6,11 @@ from checkers.unclean_elections import unclean_elections
 
 
 def losses(group: Group, *settings: str) -> list[str]:
-    """Return the reasons that allow the loss of a record of the partition or of internal topics.
+    """Return the reasons that allow a lost record in the partition or in internal topics.
 
     Args:
         group: The partition.
-        settings: The broker settings that define the number of replicas of an internal topic.
+        settings: The broker settings for the replication factors of the internal topics.
     """
     plan, lost = group.facts.plan, group.facts.disk_losses
     hit = frozenset[str]().union(*(each.nodes for each in lost))

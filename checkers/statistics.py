@@ -2,9 +2,9 @@
 
 `STATISTICS` lists the tables of `statistics/*.parquet`. A window is one second of the run. The name
 of a window is its start in nanoseconds. Latency is the time from invocation to completion of ok
-ops, in milliseconds. Lag is the time from a send's invocation to the end of the first poll that
-returned its value, in milliseconds. A lag belongs to the second of the send. The lag ignores final
-reads, because they come after the run.
+ops, in milliseconds. Lag is the time in milliseconds from a send's invocation to the end of the
+first poll that returned the message. A lag counts in the second in which the send was invoked.
+Final reads do not count for the lag, because they come after the run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -177,7 +177,7 @@ def _summed(parts: Iterable[pa.Table], keys: list[str], name: str) -> pa.Table:
     """Return the number of ops and messages for each combination of keys, ordered by the keys.
 
     Args:
-        parts: Parts of one table, so that the parts have the same dictionary codes.
+        parts: Parts of one table. All parts must have the same dictionary codes.
         keys: The key columns.
         name: The name of the statistic.
     """
@@ -269,7 +269,7 @@ def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
 
 
 def _misled(rows: pa.Table) -> Mask:
-    """Return a mask of the rows that contradict the authoritative sources about a leader."""
+    """Return a mask of the rows whose leader contradicts the authoritative sources."""
     pairs = ints(rows, "leader_epoch") * _BROKERS + ints(rows, "leader")
     led = (ints(rows, "leader") >= 0) & (ints(rows, "leader_epoch") >= 0)
     known = led & equal(rows, "source", *LEADER_SOURCES, Source.METADATA_LOG)
@@ -278,7 +278,7 @@ def _misled(rows: pa.Table) -> Mask:
 
 
 def _leaders(group: Group) -> pa.Table:
-    """Return the observed leaders with their start and end. Ignore late reports of old epochs."""
+    """Return the time span of each observed leader. Ignore late reports of old epochs."""
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", *LEADER_SOURCES, Source.METADATA) & ~_misled(rows))
     epochs = ints(told, "leader_epoch")

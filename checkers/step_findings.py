@@ -1,4 +1,4 @@
-"""Build `Findings` from anomalous steps of readers and writers, even if there are millions.
+"""Build `Findings` from the (perhaps millions of) anomalous steps of readers and writers.
 
 Each writer with many records causes `int-send-skip` when other writers are active. So the counting
 is vectorized. Only the first `MAX_DESCRIBED` anomalies are described individually.

@@ -77,13 +77,14 @@ _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "
 
 
 _INGEST = 3
-"""The version of ingest. Ingest writes it into its notes. Notes without a version have version 0.
-The version grows when ingest makes other tables from the same files. Version 1 reads the quorum's
-log, and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 adds to ops the
-number of confirmed acknowledgements of a share group."""
+"""The version of ingest. Ingest writes this version into its notes. Notes without a version have
+version 0. The version grows when ingest makes other tables from the same files. Version 1 reads the
+quorum's log, and adds `left-out` assignments. Version 2 reads the groups' log. Version 3 also
+counts, in the `messages` of an op, the confirmed acknowledgements of a share group."""
 _SEEN = "observed_ns"
 _SCRIPT = "script"
-"""The writer of a scenario's own ops. Ops with other acks have another writer, opened on demand."""
+"""The writer of a scenario's own ops. For ops with another `acks` setting, another writer is opened
+on demand."""
 
 
 def needs_ingest(paths: RunPaths) -> bool:
@@ -168,9 +169,8 @@ def _columns(stream: Path) -> list[str]:
 def missing_streams(paths: RunPaths) -> list[Problem]:
     """Return a problem for each stream that is missing, although the milestones require it.
 
-    Every writer opens all of its streams when it starts. Without this check, the checkers would
-    count the records that the writer read as unseen. They would count the records that the writer
-    sent as never sent.
+    Every writer opens all of its streams when it starts. Without this check, a record that such a
+    writer read would count as unseen. A record that such a writer sent would count as never sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
@@ -229,7 +229,7 @@ def topic_ids(paths: RunPaths) -> dict[str, str]:
 
 
 def write_notes(paths: RunPaths, problems: Iterable[Problem]) -> None:
-    """Write the notes with all read problems. The notes mark the run's tables as complete."""
+    """Write the notes with every problem found. The notes mark the run's tables as complete."""
     notes = {
         "schema_version": SCHEMA_VERSION,
         "ingest": _INGEST,
@@ -312,7 +312,7 @@ def load_facts(root: Path) -> RunFacts:
 
 
 def _collected(paths: RunPaths) -> frozenset[str]:
-    """Return the nodes with at least one final log that was read."""
+    """Return the nodes from which at least one final log was read."""
     states = load_table(paths, "replica_states", ["snapshot", "node"])
     return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
 
@@ -336,7 +336,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
 
 
 def _witnessed(paths: RunPaths) -> frozenset[int]:
-    """Return the op ids of transactions that certainly committed: a reader got a record."""
+    """Return the op ids of transactions that certainly committed, because a reader got a record."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
     words = [name for name in POLL_COLUMNS if name != "value"]
@@ -359,7 +359,7 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
 
 
 def _moves_known(paths: RunPaths) -> bool:
-    """Return whether the assignments include `left-out` rows. Ingest version 0 added none."""
+    """Return whether `assignments` include `left-out` rows. Ingest version 0 added no such rows."""
     try:
         if version_of(ingest_notes(paths)) > 0:
             return True
@@ -378,7 +378,7 @@ def _has(paths: RunPaths, table: str, column: str) -> bool:
 
 
 def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
-    """Return the facts of a run, with more tables marked as damaged.
+    """Return the facts of a run, and mark more tables as damaged.
 
     Half a table would look like lost messages. So a damaged table counts as empty.
     """

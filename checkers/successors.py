@@ -1,13 +1,13 @@
 """Find the leader after the broker that acknowledged a record, and how that leader was elected.
 
 The run's record contains no election times, only bounds. An election came no later than the first
-report of its epoch. The election came after the last answer in which the new leader knew only
+report of the new epoch. The election came after the last answer in which the new leader knew only
 earlier epochs. Such an answer may be half a second old. The election also came after the last time
 at which the controllers had certainly not committed that election (`reigns`). An answer without
-news has no row. But observers ask for leaders before they ask for log ends. So two log ends in a
-row show that there was an answer between them.
+news has no row. But observers ask for leaders before they ask for log ends. So two successive log
+ends show that there was an answer between them.
 
-The metadata log has the ISR before each election. Suppose that a leader was outside of this ISR,
+The metadata log shows the ISR before each election. Suppose that a leader was outside of this ISR,
 and that the log does not mark the election as unclean. From Kafka 4.0 on, that leader was an
 eligible leader replica (KIP-966), unless replicas were moved.
 """
@@ -50,7 +50,7 @@ from checkers.witnesses import not_earlier, truncations_of
 from results.record.terms import Source
 
 _ASKED = 20
-"""The maximum number of a leader's first acknowledgements to examine."""
+"""How many of a leader's first acknowledgements are examined at most."""
 _FIRST_WITH_ELR = (4, 0)
 _OUTSIDE = "which was not in the ISR before"
 
@@ -177,7 +177,7 @@ def reported_isrs(
     A broker that is cut off continues to report an old ISR.
 
     Returns:
-        For each report: when it was asked, when it was seen, and the ISR.
+        For each report: when the broker was asked, when the response was seen, and the ISR.
     """
     rows = group.table("leadership")
     told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
@@ -206,10 +206,11 @@ def grew_between(group: Group, leader: Leader, from_ns: int, until_ns: int) -> b
 
 @once
 def never_had(group: Group, record: Acked, node: str) -> bool:
-    """Return whether a replica never had a record, as its final log and its truncations show.
+    """Return whether a replica's final log and truncations show that it never had a record.
 
-    The final log lacks the record, and the log lost nothing at the record's offset. If a reader got
-    the record, and only this replica can have served it, the result is False.
+    This requires that the final log lacks the record, and that the log lost nothing at the record's
+    offset. If a reader got the record, and only this replica can have served it, the result is
+    False.
     """
     log = group.logs.get(FINAL, {}).get(node)
     if log is None or moved(group) or not read_whole(group, node):
@@ -233,7 +234,7 @@ def _has_a_hole(log: ReplicaLog, offset: int) -> bool:
 
 
 def _anywhere(group: Group, record: Acked) -> Acked:
-    """Return the record; if a client may have resent it, with an offset beyond all logs.
+    """Return the record, with an offset beyond all logs if a client may have resent the record.
 
     A copy from another try may have a different offset. So a truncation at any offset may have
     removed such a copy.
@@ -273,7 +274,7 @@ def had(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
-    """Return whether a log grew beyond a record's offset after the send, up to `until_ns`."""
+    """Return whether a log grew beyond a record's offset between the send and `until_ns`."""
     if min(record.offset, record.sent_ns) < 0:
         return False
     seen = looks_at(group, node)
@@ -283,7 +284,7 @@ def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
 
 
 def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: int) -> set[str]:
-    """Return the nodes whose logs have a record, or ended beyond its offset before a time."""
+    """Return the nodes whose logs have a record, or grew beyond the record's offset by a time."""
     nodes = {node for copies in group.logs.values() for node in copies}
     found = {node for node in nodes if had(group, record, node)}
     found |= {node for node in nodes if reached(group, record, node, until_ns)}
@@ -323,7 +324,7 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
 def _fell(group: Group, record: Acked, then: Next) -> str:
     """Return a phrase if a leader's log end fell below an offset in the leader's epoch; else "".
 
-    A leader's log only grows.
+    Normally, a leader's log only grows.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
@@ -370,7 +371,7 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
 
 
 def _stands_elsewhere(group: Group, value: int, offset: int) -> bool:
-    """Return whether a log has a message at another offset than the acknowledged one."""
+    """Return whether a log has a message at an offset other than the acknowledged offset."""
     return any(
         bool((log.offsets[log.values == value] != offset).any())
         for copies in group.logs.values()

@@ -2,12 +2,12 @@
 
 For each check, `Words.explains` lists symptoms: other anomalies with the same cause as the check's
 anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly
-is enough to cause it.
+alone can cause it.
 
 An anomaly that may have a separate cause is never listed. Otherwise a new bug would count as a
-known bug. There are four examples: a message is in the log twice, a response has a wrong offset, a
-leader epoch decreases, a message in the log is never read. A loss is never listed as a symptom,
-because it matters most.
+known bug. Four anomalies may have a separate cause: a message is in the log twice, a response has a
+wrong offset, a leader epoch decreases, or a message in the log is never read. A loss is never
+listed as a symptom, because it matters most.
 """
 
 WRITTEN_AGAIN = "after a log lost its end, later writes get lower offsets than earlier writes had"

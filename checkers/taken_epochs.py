@@ -1,10 +1,10 @@
-"""Find the leader that appended a missing record, from the producer's sequence numbers.
+"""Use the producer's sequence numbers to find the leader that appended a missing record.
 
 A leader refuses a batch that does not follow the producer's last sequence number. Take the records
 of an idempotent producer just before and just after the missing record. Suppose that one leader
 wrote both records in one epoch, and that exactly the sequence numbers between the two are missing.
-Then this leader had appended the missing record. Records that the same process sent before and
-after, under one producer epoch, show the producer.
+Then this leader had appended the missing record. The producer is known from records that the same
+process sent before and after the missing record, under one producer epoch.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from checkers.group import Group, once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """Proof that a leader appended a record that its log now lacks.
+    """Proof that a leader appended a record which is now missing from the leader's log.
 
     Attributes:
         epoch: The leader epoch.
         producer: The producer's id.
         before, after: (sequence, offset) of the producer's records before and after the missing
-            one.
+            record.
     """
 
     epoch: int
@@ -44,7 +44,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return proof that a leader appended a value that is in no log; None if there is no proof."""
+    """Return proof that a leader appended a message that is in no log; None without proof."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

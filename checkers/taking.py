@@ -1,8 +1,9 @@
-"""Find partitions that accepted records after the last heal. Their leaders were reachable.
+"""Find partitions that accepted records after the last heal, so their leaders were reachable.
 
 Suppose that one partition accepted no records, while another partition of the same leader accepted
-records. Then the broker and its links work, so they are not the reason. A check explains an anomaly
-with rows of one partition only. So this module collects the facts about all partitions in advance.
+records. Then the broker and the broker's links work, so the reason is elsewhere. A check explains
+an anomaly with rows of one partition only. So this module collects the facts about all partitions
+in advance.
 """
 
 from dataclasses import dataclass
@@ -18,13 +19,13 @@ MARK_COLUMNS = [
     "topic", "partition", "observer", "source", "leader", "observed_ns", "high_watermark",
 ]  # fmt: skip
 _MOST = 4096
-"""The maximum number of high watermarks that a run keeps, because each task receives these. If
-there are more, only every n-th high watermark of each leader is kept."""
+"""The maximum number of high watermarks that are kept for a run. Each task receives all of these.
+If there are more, only every n-th high watermark of each leader is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """The high watermarks of a partition that a leader reported after the last heal.
+    """The high watermarks that one leader reported for one partition after the last heal.
 
     Attributes:
         topic, partition: The partition.
@@ -38,7 +39,7 @@ class Taking:
     marks: tuple[tuple[int, int], ...]
 
     def grew(self, span: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the first and last high watermark in a time span; None if there was no rise."""
+        """Return the first and last high watermark in a time span; None if it did not rise."""
         inside = [mark for at_ns, mark in self.marks if span[0] <= at_ns <= span[1]]
         return (inside[0], inside[-1]) if inside and inside[-1] > inside[0] else None
 

@@ -1,8 +1,9 @@
 """Decide the order, the texts and the causes of the anomalies in a verdict.
 
-The verdict contains order, texts and causes, so that terminal, pages, site and JUnit print equal
-texts. If one anomaly explains another, the explained anomaly comes later and refers to the first.
-For example, a log that lost its end has symptoms in writers, readers and replicas.
+The verdict contains the order, the texts and the causes. So the terminal, the pages, the site and
+the JUnit report print the same texts. If one anomaly explains another, the explained anomaly comes
+later and refers to the first. For example, a log that lost its end has symptoms in writers, readers
+and replicas.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ _TIMES = {
     "later_observed_ns": "at", "acknowledged_ns": "when it was acknowledged, at",
     "sent_ns": "when it was sent, at",
 }  # fmt: skip
-"""The evidence keys with the time at which an anomaly happened, and a phrase for each."""
+"""The keys of the evidence that contain the time of an anomaly, and a phrase for each key."""
 
 
 def words_of(
@@ -96,7 +97,7 @@ def with_causes(
     otherwise: Mapping[str, Sequence[str]],
     described: Mapping[str, Sequence[Example]],
 ) -> dict[str, AnomalySummary]:
-    """Return the anomalies with a cause for every example.
+    """Return the anomalies, and add a cause to every example.
 
     If the check proved a cause, that cause is used. Otherwise the cause combines two parts: a
     reason from the partition's rows, and another anomaly that may explain this one. If both are
@@ -105,7 +106,7 @@ def with_causes(
     Args:
         summaries: The anomalies by name.
         words: The texts of each anomaly.
-        order: The names of the anomalies, explaining ones first.
+        order: The names of the anomalies. An anomaly that explains others comes before them.
         otherwise: The reason that the check gives for each example. Empty if the check gives no
             reason.
         described: All examples that checks described. Only some of these are stored.
@@ -126,7 +127,7 @@ def with_causes(
 
 
 def in_force(facts: RunFacts, found: Anomaly) -> str:
-    """Return a phrase with the faults in force when an anomaly happened; "" if unknown.
+    """Return a phrase with the faults that were in force when an anomaly happened, or "".
 
     A fault that had begun but was not confirmed by then is listed as not yet confirmed.
     """
@@ -155,7 +156,7 @@ def _fault(fault: Disturbance) -> str:
 
 
 def _both(why: str, root: str) -> str:
-    """Join the reason from the partition's rows with the anomaly that may explain this one."""
+    """Join the reason from the partition's rows and the anomaly that may explain this anomaly."""
     return "; ".join(each for each in (why, root) if each)
 
 
@@ -163,8 +164,8 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
     """Return a phrase that names an anomaly of the same partition that may explain this one.
 
     The phrase is "" if there is no such anomaly. Only offsets and times are compared, not values,
-    so the phrase contains "may". If both times are known, the explaining anomaly must not begin
-    later. If both anomalies lack offsets, their times must overlap.
+    so the phrase contains "may". If the times of both anomalies are known, the explaining anomaly
+    must not begin after the symptom. If both anomalies lack offsets, their times must overlap.
 
     Args:
         example: An example of the symptom.

@@ -2,17 +2,18 @@
 
 Definition: read_committed final reads return some records of a certainly committed transaction, and
 leave out other records of this transaction. The left-out records are below the last stable offset.
-The records may be in different partitions. Only complete final reads count. Records at or above the
-end that a read had to reach do not count.
+The records may be in different partitions. Only complete final reads count. Such a read had to
+reach a certain end offset. Records at or above this offset do not count.
 
-Why it proves something: a coordinator decides once for all partitions. Records below the last
-stable offset are decided. A reader that reached the last stable offset must have received every
-committed record. So a part of the transaction was committed, and another part was dropped or
-aborted.
+Why it proves something: a coordinator decides once for all partitions. Each record below the last
+stable offset is either committed or aborted. A reader that reached the last stable offset must have
+received every committed record. So a part of the transaction was committed, and another part was
+dropped or aborted.
 
 What would not prove it:
 
-- A record above the last stable offset. The marker of its transaction may not be written yet.
+- A record above the last stable offset. The marker of the record's transaction may not be written
+  yet.
 - A record below the log's start, or a record with an unknown offset.
 - A transaction of unknown outcome, if no reader received a record of this transaction.
 - A read_uncommitted read, which also returns open and aborted records.
@@ -91,14 +92,14 @@ SHARES = schema_of(
 
 - `given`: whether any read_committed reader received the record.
 - `producer`, `marker`, `marker_hash`: the record's producer id, and the offset and the hash of the
-  marker that ends its transaction. All three are from the last leader's log. -1 if that log does
-  not have them.
+  marker that ends the record's transaction. All three are from the last leader's log. -1 if that
+  log does not have them.
 - `leader`: the last leader's node, empty if unknown.
 - `server`: a phrase with the brokers that may have answered the final reads, or "".
 - `unended`: a phrase if the next marker belongs to another transaction, because a record of that
   transaction lies before the marker. Otherwise "".
-- `passed`: a phrase with the first op that missed the record before the final reads, and the broker
-  that answered that op. Otherwise "".
+- `passed`: a phrase that names the first op that missed the record before the final reads, and the
+  broker that answered this op. Otherwise "".
 """
 _NAMED = 3
 _MOST_TOLD = 100
@@ -157,9 +158,10 @@ def shares(group: Group) -> pa.Table:
 
 
 def _unended(group: Group, sends: pa.Table, ends: Ends) -> list[str]:
-    """Return, for each record, a phrase if no marker belongs to it; otherwise "".
+    """Return, for each record, a phrase if no marker belongs to the record; otherwise "".
 
-    No marker belongs to a record if another op's record lies between it and the next marker.
+    No marker belongs to a record if a record of another op lies between this record and the next
+    marker.
     """
     found, log, all_sends = [""] * sends.num_rows, group.final_log, group.table("sends")
     if log is None or not sends.num_rows:
@@ -385,7 +387,7 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _same_end(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether one marker of one partition ends both records of a transaction."""
+    """Return whether one marker in one partition ends the transaction of two records."""
     names = ("place", "producer", "marker")
     return bool(one["marker"] >= 0) and all(one[name] == other[name] for name in names)
 

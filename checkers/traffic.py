@@ -3,15 +3,15 @@
 Definition: any of these three cases.
 
 - Fewer than 100 ok sends, or fewer than 100 ok polls, in the main phase (the plan's minimums).
-- No ok op before, during or after the faults. This case does not apply to scenarios in which no
-  broker serves clients.
+- No ok op in one of three periods: before, during or after the faults. This case does not apply to
+  scenarios in which no broker serves clients.
 - In a run with a share group: the main phase had no confirmed acknowledgement by a member.
 
-Why it proves something: it proves that the run cannot prove anything. A cluster that answered no
-client loses nothing. Sends are counted as messages, including those in transactions. A poll counts
-only if it returned a message, because an empty poll succeeds even if no broker answers. The op of
-an acknowledgement is ok even if the broker rejected the acknowledgement. So an acknowledgement
-counts only if a broker confirmed it for at least one record.
+Why it proves something: with so little traffic, the run itself cannot prove anything. A cluster
+that answers no client cannot lose a message. Sends are counted as messages, including those in
+transactions. A poll counts only if it returned a message, because an empty poll succeeds even if no
+broker answers. The op of an acknowledgement is ok even if the broker rejected the acknowledgement.
+So an acknowledgement counts only if a broker confirmed it for at least one record.
 
 What would not prove it: a low rate, or ops that failed while the cluster was cut off, as long as
 enough other ops succeeded.

@@ -1,8 +1,8 @@
-"""Find transactions of unknown outcome that certainly committed: a reader got a record.
+"""Find transactions of unknown outcome that certainly committed, because a reader got a record.
 
 A client whose commit timed out does not know the outcome. But a read_committed reader gets a
 transaction's records only after the coordinator decided to commit. The decision applies to all
-partitions at once. So one record that was read, in any partition, proves the commit in all
+partitions at once. So if one record was read in any partition, the transaction was committed in all
 partitions.
 """
 
@@ -36,7 +36,7 @@ def unknown_sends(sends: pa.Table) -> pa.Table:
 
 
 def witnessed(unknown: pa.Table, polls: Iterable[pa.Table]) -> frozenset[int]:
-    """Return the op ids of transactions whose records a read_committed ok poll returned.
+    """Return the op ids of transactions from which an ok read_committed poll returned records.
 
     Args:
         unknown: The result of `unknown_sends` for a whole run.

@@ -3,14 +3,14 @@
 Definition: sources name two leaders of one partition in one epoch. The sources are brokers that
 answered ListOffsets as leader, metadata-log records below the quorum's high watermark, ZooKeeper,
 and Metadata. Two replicas with different records of one epoch (0 or higher) at one offset are also
-an anomaly. For the quorum: two controllers were its leader in one epoch, according to their own
+an anomaly. For the controllers' quorum: two controllers led in one epoch, according to their own
 `quorum-state` files or logs.
 
 Why it proves something: an epoch is given to only one leader. Truncation and fencing of replicas
-rely on this. Only a broker that considers itself the leader answers ListOffsets, and the answer has
-its epoch. Metadata may be old, but leader and epoch come from one record of the controller, so they
-belong together. If there are two different records of one epoch at one offset, two leaders wrote
-them.
+rely on this. Only a broker that considers itself the leader answers ListOffsets, and the answer
+contains this leader's epoch. Metadata may be old, but leader and epoch come from one record of the
+controller, so these two belong together. Two different records of one epoch at one offset were
+written by two leaders.
 
 What would not prove it:
 
@@ -20,7 +20,7 @@ What would not prove it:
 - Metadata-log records above the quorum's high watermark. Such records may still be dropped.
 - Records of message formats without an epoch.
 - Metadata-log records in a run without a recovery. A node that never returned may keep records
-  below the present high watermark that the other nodes dropped. Such a finding is untrusted.
+  which the other nodes dropped, even below the present high watermark. Such a finding is untrusted.
 
 Before Kafka 2.2, with ZooKeeper, one leader may write two records of an epoch at one offset. This
 happens if the leader loses the end of its log in a power loss, and returns before its session ends.
@@ -91,7 +91,8 @@ class Clash:
         source: The source that shows the two leaders: list-offsets, metadata-log, zookeeper,
             metadata, several of them together, replica-records, or quorum.
         leaders: The two leaders, or the nodes whose records differ.
-        offset, last: The first and the last offset with different records. Otherwise -1.
+        offset, last: The first and the last offset with different records. -1 if records show no
+            difference.
         witnesses: Sentences for the evidence.
         by_log: Whether only the metadata log names a second leader.
     """
@@ -140,7 +141,7 @@ class Claims:
 
 
 def _claims(group: Group) -> Claims:
-    """Return the recorded claims that a broker led in an epoch, if they count as evidence."""
+    """Return the recorded claims of leadership that count as evidence."""
     rows = group.table("leadership")
     sources = np.full(rows.num_rows, NONE)
     for place, name in enumerate(_CLAIMS):
@@ -160,7 +161,8 @@ def _claims(group: Group) -> Claims:
 def _clashing_claims(claims: Claims) -> list[Clash]:
     """Return a clash for each source that names two leaders of an epoch.
 
-    If only several sources together name two leaders, there is one clash for these sources.
+    If each source names one leader, but these leaders differ, the result is one clash for all
+    sources.
     """
     clashes = []
     for epoch in claims.disputed().tolist():
@@ -196,7 +198,7 @@ def _witnesses(claims: Claims, *, name_source: bool) -> Iterator[str]:
 
 
 def _clashing_records(group: Group, one: ReplicaLog, other: ReplicaLog) -> tuple[int, list[Clash]]:
-    """Return the number of records compared on two replicas, and one clash for each epoch."""
+    """Return how many records of two replicas were compared, and one clash for each epoch."""
     left, right = shared(one.offsets, other.offsets)
     epochs = one.epochs[left]
     same = (epochs == other.epochs[right]) & (epochs >= 0)
@@ -361,7 +363,7 @@ def _named_by(group: Group, epoch: int, node: str) -> list[str]:
 
 
 def _by_votes(group: Group, epoch: int, who: Sequence[str]) -> str:
-    """Return a phrase that names the voters for each of the quorum's two leaders."""
+    """Return a phrase that says which nodes voted for each of the quorum's two leaders."""
     cast = [each[1:] for each in group.facts.quorum.votes if each[0] == epoch]
     votes = {node: sorted(by for by, candidate in cast if candidate == node) for node in who}
     told = [f"{listed(votes[node])} voted for {node}" for node in who if votes[node]]

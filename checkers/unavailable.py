@@ -1,31 +1,31 @@
-"""unavailable: a partition accepted no send for longer than the budget after the last heal.
+"""unavailable: after the last heal, a partition accepted no send for longer than the budget.
 
 Definition: after the last heal, no send to the partition succeeded for at least `[budgets]
 unavailable_s` seconds. The check counts only whole seconds with an open send. It does not count the
-first and the last second, because a send may be open only for an instant in these. A send is open
-from its invocation to its completion. A send succeeded if it was acknowledged or ended ok. This
-includes a send in a transaction that was aborted on purpose.
+first and the last second, because a send may be open for only a moment of such a second. A send is
+open from its invocation to its completion. A send succeeded if it was acknowledged or ended ok. A
+send in a transaction that was aborted on purpose also counts as successful.
 
 Why it proves something: a fault-tolerant system must work again after the faults, and the plan
-defines how soon. Logquake's clients were never cut off. In each of these seconds a client was
+defines how soon. Logquake's clients were never cut off. In each second that counts, a client was
 sending.
 
 What would not prove it:
 
 - Seconds without a send: no process was free, the rate was low, or the clients had stopped.
 - A send that the client itself refused, because its queue was full or its producer was dead. No
-  broker received it.
+  broker received such a send.
 - A send with an unknown end counts only in the second of its invocation.
-- A machine that hung: a period in which neither clients nor observers recorded anything.
+- A machine that hung: a period in which the clients and the observers recorded nothing.
 - An incomplete record of the run. Successful sends may be missing.
 - A period after the run's last milestone.
 
-If clients were stopped before the budget was over, and no send to the partition had succeeded since
-the last heal, the result is missing input (`gaps`). A partition that accepted a message counts as
-checked, because otherwise the run would have continued until the budget was over.
+Clients may be stopped before the budget is over. If no send to the partition succeeded between the
+last heal and that stop, the result is missing input (`gaps`). A partition that accepted a message
+counts as checked, because otherwise the run would have continued until the budget was over.
 
-The check does not apply to scenario scripts, because these send only when the scenario needs it. It
-does not apply to acks=0, because such sends always succeed.
+The check does not apply to scenario scripts, because these send only when the scenario needs it.
+The check also does not apply to acks=0, because such sends always succeed.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ _OF_LEADERS = frozenset({
     "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
     "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
 })  # fmt: skip
-"""The errors that only a partition's leader returns. Any broker may return other errors."""
+"""The errors that only a partition's leader returns. Any broker may return any other error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def _last_known_ns(facts: RunFacts) -> int:
 
 
 def _second(times: Ints, calm_ns: int, facts: RunFacts) -> Ints:
-    """Return the second of each time, counted from the last heal; -1 for times before the heal."""
+    """Return, for each time, the number of full seconds since the last heal; -1 before the heal."""
     inside = np.minimum(times, _last_known_ns(facts))
     return np.asarray(np.maximum((inside - calm_ns) // NS_PER_S, NONE), dtype=np.int64)
 
@@ -308,7 +308,7 @@ def _no_authorizer(group: Group, error: str) -> str:
 
 
 def _alive(group: Group, span: tuple[int, int], node: str) -> str:
-    """Return a phrase with the actions in a time span that only a leader can do; "" if none.
+    """Return a phrase with leader-only actions in a time span; "" if there were no such actions.
 
     Args:
         group: The partition.
@@ -339,7 +339,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
 
 
 def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
-    """Return a phrase that says whether a leader's log grew while clients sent to it."""
+    """Return a phrase that says whether a leader's log grew while clients sent to this leader."""
     ends = [end for at_ns, end in looks_at(group, node) if span[0] <= at_ns <= span[1]]
     if len(ends) > 1 and ends[0] == ends[-1]:
         return f"appended nothing (its log end offset stayed at {ends[0]})"
@@ -351,8 +351,8 @@ def _appended(group: Group, node: str, span: tuple[int, int]) -> str:
 def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
     """If the error means too few in-sync replicas, return a phrase with the last reported ISR.
 
-    The function uses only reports of the newest epoch. It prefers the leader's own report, because
-    other brokers may not know the change yet.
+    The function uses only reports of the newest epoch. The function prefers the leader's own
+    report, because other brokers may not know the change yet.
     """
     if not error.startswith("NOT_ENOUGH_REPLICAS"):
         return ""

@@ -1,4 +1,4 @@
-"""Find the unclean elections of a partition, and the records that each may have lost.
+"""Find the unclean elections of a partition, and the records that each election may have lost.
 
 A leader from outside of the ISR may lack committed records. The leader's log may also have other
 records at these offsets, which an older leader wrote but never committed. Below its own earlier
@@ -10,8 +10,8 @@ Both facts are known for an election that a fault requested. The replica reporte
 before the fault began. All in-sync replicas were dead when that replica began to lead. If instead
 the plan permits unclean elections, the time of such an election is unknown. An old leader that is
 cut off may continue to accept records for a while. So each unclean election may have lost any
-record of an earlier epoch. But the election kept the records of its own epoch and of later epochs.
-The epoch of a record comes from a copy in a log, or from a reader.
+record of an earlier epoch. But the election did not lose records of the election's own epoch or of
+later epochs. The epoch of a record comes from a copy in a log, or from a reader.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ class Unclean:
 
     Attributes:
         epoch: The leader epoch of the election, or the lowest possible leader epoch.
-        last: The highest possible leader epoch. It equals `epoch` if the metadata log names the
+        last: The highest possible leader epoch. The same as `epoch` if the metadata log names the
             election.
         start: The elected leader may have lacked records from this offset on.
         until_ns: Records that were sent after this time went to this leader or to a later leader.
@@ -120,9 +120,9 @@ class UncleanElections:
 
 
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
-    """Return whether an unclean leader may have lacked one of the given values at an offset.
+    """Return whether an unclean leader may have lacked, at an offset, one of the given values.
 
-    If the run's record has the send times of the values, these times count, too.
+    If the run's record contains the send times of the values, the function uses these times too.
 
     Args:
         group: The partition.
@@ -138,7 +138,7 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
 def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
     """Return a mask of the values that an unclean leader may have lacked, by their offsets.
 
-    If the run's record has the send times of the values, these times count, too.
+    If the run's record contains the send times of the values, the function uses these times too.
 
     Args:
         group: The partition.
@@ -232,7 +232,7 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
 
 
 def _was_over(loss: DiskLoss, told_ns: int) -> bool:
-    """Return whether a report of a replica describes its log after a disk loss.
+    """Return whether a replica's report describes the state of the log after a disk loss.
 
     A power loss or wipe removes records while the broker is down, so these are missing when the
     broker starts. A flipped bit may be found later. The effect of an unconfirmed fault is unknown.

@@ -1,10 +1,10 @@
 """Find faults that requested an unclean election. A loss by such an election breaks no promise.
 
-A plan may leave `unclean.leader.election.enable` off, and use a fault to request such an election
-for one partition. The metadata log shows whether the election happened (`unclean_elections`). This
-module returns only the partition of the request, and the epoch in which the election was observed.
-An unconfirmed request may have been carried out. A fault that was skipped, or refused before it
-began, requested nothing.
+A plan may leave `unclean.leader.election.enable` off, and use a fault to request an unclean
+election for one partition. The metadata log shows whether the election happened
+(`unclean_elections`). This module returns only the partition of the request, and the epoch in which
+the election was observed. An unconfirmed request may have been carried out. A fault that was
+skipped, or refused before it began, requested nothing.
 """
 
 import json

@@ -1,9 +1,10 @@
 """uncommitted-read: a reader received a record that was not committed.
 
-Definition: a poll returned a value at an offset. Two answers of leaders announced a high watermark
-at or below that offset. One is the first answer that was requested after the poll. For the other
-answer, take the newest epoch in which the poll may have been served. It is the first answer after
-the poll that comes from this epoch or a later epoch. Without such answers, the poll is not checked.
+Definition: a poll returned a record. Two answers of leaders announced a high watermark at or below
+the record's offset. One answer is the first that was requested after the poll. For the other
+answer, take the newest epoch in which the poll may have been served. The other answer is the first
+one after the poll that comes from this epoch or a later epoch. Without such answers, the poll is
+not checked.
 
 Why it proves something: readers get only records below the leader's high watermark. The high
 watermark never goes back, even if another broker leads. So each leader after the poll announces a
@@ -13,10 +14,10 @@ What would not prove it:
 
 - An answer of an old leader that was cut off and does not know the new leader. Such an answer alone
   proves nothing if any source shows a newer epoch. The sources are ListOffsets, Metadata and
-  ZooKeeper, until `SEEN_WITHIN_NS` after the answer was requested. A leader that serves readers is
-  asked several times a second. If the machine hangs and no broker is asked, no source can show a
-  new leader.
-- A high watermark that went back later. `high-watermark-regression` reports it.
+  ZooKeeper. Their reports count until `SEEN_WITHIN_NS` after the answer was requested. A leader
+  that serves readers is asked several times a second. If the machine hangs and no broker is asked,
+  no source can show a new leader.
+- A high watermark that went back later. `high-watermark-regression` reports this anomaly.
 
 After an unclean election, or after a power loss of all replicas, the anomaly is allowed.
 """
@@ -61,13 +62,14 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "uncommitted-read"
 SEEN_WITHIN_NS = 10_000_000_000
-"""The maximum time from a leader's first answer to readers until an observer sees its epoch."""
+"""The maximum time from a leader's first answer to readers until an observer sees this leader's
+epoch."""
 _TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncommitted:
-    """A value that was read before it was committed.
+    """A record that was read before it was committed.
 
     Attributes:
         op_id, process: The op and the process of the first poll that received the value.
@@ -99,7 +101,7 @@ def _newest_epochs(group: Group, times_ns: Ints) -> Ints:
 
 
 def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
-    """Return the index of the first answer after each poll, in the given or a later epoch."""
+    """For each poll, return the index of the first later answer in the given or a later epoch."""
     found = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():
         counts = np.flatnonzero(told.epochs >= epoch)
@@ -207,7 +209,7 @@ def _describe(group: Group, read: Uncommitted) -> Anomaly:
 
 
 def _why(group: Group, found: Anomaly) -> str:
-    """Explain which broker served the record too early, or announced too little."""
+    """Explain which broker served the record too early, or announced too low a high watermark."""
     value, offset, mine = number_in(found, "value"), found.offset, _vouched(group, found)
     announcer = (number_in(found, "announced_by"), number_in(found, "announced_epoch"))
     it = f"n{announcer[0]}, leader of epoch {announcer[1]},"
@@ -248,8 +250,8 @@ def _why(group: Group, found: Anomaly) -> str:
 def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) -> str:
     """Return a phrase if the broker that served a record later reported the record as uncommitted.
 
-    A broker's high watermark does not go back within one incarnation. After a restart it may be
-    lower, so only reports of one incarnation count.
+    A broker's high watermark does not go back within one incarnation. After a restart the high
+    watermark may be lower, so only reports of one incarnation count.
     """
     if len(served) != 1:
         return ""
@@ -269,7 +271,7 @@ def _beyond_own(group: Group, found: Anomaly, served: Sequence[Acknowledger]) ->
 
 
 def _vouched(group: Group, found: Anomaly) -> Sent | None:
-    """Return a value's send if the acknowledgement means that all in-sync replicas have the value.
+    """Return a record's send if the acknowledgement means that the whole ISR has the record.
 
     Sends with acks=1 and sends in transactions do not count.
     """
@@ -280,7 +282,7 @@ def _vouched(group: Group, found: Anomaly) -> Sent | None:
 
 
 def _written_instead(group: Group, found: Anomaly) -> str:
-    """Return the name of another record at that offset of the announcing leader's log, or ""."""
+    """If the announcing leader's log has a different record at that offset, name this record."""
     node, offset = f"n{number_in(found, 'announced_by')}", number_in(found, "offset")
     log = next((each for each in final_logs(group) if each.node == node), None)
     at = log.at(offset) if log is not None else None
@@ -293,7 +295,7 @@ def _written_instead(group: Group, found: Anomaly) -> str:
 
 
 def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
-    """Return a phrase about how long the high watermark stayed too low, with log ends of the ISR.
+    """Return a phrase: how long the high watermark stayed too low, and where logs in the ISR ended.
 
     A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
@@ -364,14 +366,14 @@ def _reached_ns(group: Group, record: Acked, node: str) -> int:
 
 
 def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, int]:
-    """Return the last end of a growing log before a time, and when this end was seen; or -1."""
+    """Return the last end of a growing log before a time, and the time of that report; or -1."""
     seen = [each for each in looks_at(group, node) if each[0] < until_ns]
     grew = len(seen) > 1 and seen[-2][1] < seen[-1][1] and seen[-1][0] >= from_ns - LOOK_NS
     return (seen[-1][1], seen[-1][0]) if grew else (NONE, NONE)
 
 
 def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
-    """Return when a leader last announced an offset as uncommitted: (asked, answered).
+    """Return (asked, answered) of the leader's last answer in which an offset was uncommitted.
 
     Answers after the leader's first higher announcement are ignored.
     """

@@ -11,14 +11,14 @@ Definition: one of two cases.
 Why it proves something: with acks=all, a leader acknowledges only when every in-sync replica has
 the record. There must be at least `min.insync.replicas` in-sync replicas. An in-sync replica never
 drops such a record later (KIP-101). So the record survives as long as one of these replicas
-survives. Readers do not notice a missing copy. A comparison of two logs finds no difference,
-because one log only ends earlier.
+survives. Readers do not notice a missing copy. A comparison of two logs finds no difference if one
+log only ends earlier than the other.
 
 What would not prove it:
 
 - A replica outside of the ISR, which may lag without limit.
 - A copy that a power loss, a wipe or a flipped bit removed, and that was not fetched again.
-- A record that an unclean leader lacked, so that its followers truncated it.
+- A record that an unclean leader lacked, so that this leader's followers truncated the record.
 - A log that is missing, or could not be read to its recorded end.
 - An announcement within two seconds of the last ISR report, because a broker may report the ISR
   late.
@@ -83,7 +83,7 @@ class Scarce:
 
     Attributes:
         offset, value, op_id: The record, and the op that sent it.
-        acked_ns: When the send was acknowledged. This may be in a transaction.
+        acked_ns: When the send was acknowledged. The send may belong to a transaction.
         on, not_on: The nodes whose final logs have the record, and the nodes whose logs lack it.
         labels: Excuses and broken premises.
     """
@@ -236,7 +236,7 @@ def taken(
 
 
 def _whole_ns(group: Group) -> int:
-    """Return the time of the recovery, by which the last ISR had fetched all records again."""
+    """Return the time of the recovery: by then, the last ISR had fetched all records again."""
     recovered = group.facts.milestone("recovered")
     return recovered.at_ns if recovered else NONE
 
@@ -252,7 +252,7 @@ def _members(group: Group) -> frozenset[str]:
 
 
 def _due(group: Group) -> int:
-    """Return the end below which members of the last ISR must have every offset; 0 if unknown."""
+    """Return the offset below which members of the last ISR must have all records; 0 if unknown."""
     before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
     told = announcements(group)
     marks = told.marks[(told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
@@ -401,8 +401,8 @@ def _lacked(group: Group, acked: Acked, node: str) -> bool:
     """Return whether a log certainly lacked a record when the record was acknowledged.
 
     Probes before and after the acknowledgement must show the log without the record, in the same
-    incarnation of the broker. A broker that is killed may lose unflushed records, and no log line
-    shows that.
+    incarnation of the broker. A broker that is killed may lose unflushed records, but no log line
+    shows that loss.
     """
     states = group.table("replica_states")
     mine = select(states, equal(states, "node", node) & (ints(states, "observed_ns") >= 0))

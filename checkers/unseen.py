@@ -1,18 +1,18 @@
 """unseen: no reader received an acknowledged record. final-read-incomplete: a read stopped early.
 
-Definition: `unseen` is a certainly committed value that no read returned. A value that is a
-`lost-write` is not reported again. The check needs complete final reads of the partition, no open
-transactions, and a full ISR. If there is a read_committed final read, only read_committed reads
-count for records of transactions. Read_uncommitted readers receive such records in any case. If a
-system's replica logs cannot be read, it is unknown whether the record is in a log. Then the missing
-record is a `lost-write`.
+Definition: `unseen` is a certainly committed message that no read returned. A message that is
+already reported as `lost-write` does not count. The check needs complete final reads of the
+partition, no open transactions, and a full ISR. If there is a read_committed final read, only
+read_committed reads count for records of transactions. Read_uncommitted readers receive such
+records in any case. If a system's replica logs cannot be read, it is unknown whether the record is
+in a log. Then the missing record is a `lost-write`.
 
 `final-read-incomplete` is a final read that stopped before its target, or was never made. A
 transaction may still be open at the target. Then the anomaly is also reported if the leader's final
 log has committed records beyond the target.
 
-Why it proves something: a complete final read goes from the log's start to a log end that was asked
-for after the last send. So it must have returned every committed record.
+Why it proves something: a complete final read goes from the log's start to a log end that was
+requested after the last send. So such a read must have returned every committed record.
 
 What would not prove it:
 
@@ -22,8 +22,8 @@ What would not prove it:
 - A record that the cleaner may have removed (`cleaned.py`).
 - A record above the last stable offset, which a read_committed reader may not get yet.
 
-An incomplete final read proves nothing about the brokers. It is an anomaly of Logquake itself, and
-makes the verdict unknown.
+An incomplete final read proves nothing about the brokers. Such a read is an anomaly of Logquake
+itself, and makes the verdict unknown.
 """
 
 from collections.abc import Sequence
@@ -95,9 +95,9 @@ def _seen(group: Group, sends: pa.Table) -> Mask:
 def _unstable(group: Group, sends: pa.Table) -> Mask:
     """Return a mask of the sends whose records are beyond the end of the relevant final reads.
 
-    A record's offset comes from the leader's final log, or else from the acknowledgement. If logs
-    are not visible, the mask contains a send only if an open transaction was seen at that end
-    (`held_back`).
+    A record's offset comes from the leader's final log, or else from the acknowledgement. If the
+    logs are not visible, the mask contains only sends for which an open transaction was seen at
+    that end (`held_back`).
     """
     log, reads = group.final_log, group.table("final_reads")
     if not group.facts.plan.transactional:
@@ -244,7 +244,7 @@ def _why_unseen(group: Group, found: Anomaly) -> str:
 
 
 def _first_past(group: Group, value: int, op_ids: Sequence[int]) -> list[str]:
-    """Return a phrase with the broker that answered the first of the reads; empty without reads."""
+    """Return a phrase that names the broker which answered the earliest of the given reads."""
     polls = group.table("polls")
     mine = select(polls, within(ints(polls, "op_id"), np.array(op_ids, dtype=np.int64)))
     if not mine.num_rows:
@@ -314,7 +314,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
 
 
 def _without_leader(group: Group, since_ns: int) -> str:
-    """Return a phrase if the partition had no leader in any report since a time."""
+    """Return a phrase if no report since a time named a leader of the partition."""
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0

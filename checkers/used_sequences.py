@@ -1,11 +1,11 @@
-"""Find records to which librdkafka gave a used sequence number, so that no broker wrote them.
+"""Find records that no broker wrote, because librdkafka gave them a used sequence number.
 
 With `after_timeout = "go-on"`, a client continues after a timeout and aborts a transaction that has
-unanswered sends. The abort drops the queued retries. librdkafka then uses their sequence numbers
-again, in the same producer epoch. If the first try was written, the broker considers the next
-record a copy of that record. So the broker acknowledges the next record at the offset of the first
-record, as KIP-98 requires. The next record is never written. Kafka's own client uses a new epoch
-instead (KIP-360), so this cannot happen.
+unanswered sends. The abort drops the queued retries. librdkafka then uses the sequence numbers of
+these retries again, in the same producer epoch. If the first try was written, the broker considers
+the next record a copy of that record. So the broker acknowledges the next record at the offset of
+the first record, as KIP-98 requires. The next record is never written. Kafka's own client avoids
+this, because it uses a new epoch instead (KIP-360).
 
 The proof has three parts:
 
@@ -50,7 +50,7 @@ class UsedTwice:
 
 
 def used_twice(group: Group) -> Mapping[int, UsedTwice]:
-    """Return the values that were acknowledged at another record's offset and never written."""
+    """Return the values that were acknowledged at another record's offset, but never written."""
     return group.view(_used_twice)
 
 
@@ -64,13 +64,13 @@ def labels_of(group: Group, values: list[int]) -> Labels:
 
 
 def masks_of(group: Group, values: Ints) -> tuple[Mask, Mask]:
-    """Return two masks: values that have the offset of another record, and unknown cases."""
+    """Return two masks: values acknowledged at the offset of another record, and unknown cases."""
     unknown = np.full(len(values), group.facts.plan.reuses_sequences and not group.shows_logs)
     return within(values, np.array(sorted(used_twice(group)), np.int64)), unknown
 
 
 def reason_of(group: Group, value: int) -> str:
-    """Explain that a value was never written because of a used sequence number; or ""."""
+    """Explain that a used sequence number is the reason why a message was not written; or ""."""
     found = used_twice(group).get(value)
     if found is None:
         return ""

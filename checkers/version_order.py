@@ -1,10 +1,11 @@
-"""The version order of a partition: the value at each offset, as far as known.
+"""The version order of a partition: the message (its value) at each offset, as far as known.
 
-All checks that need the records between two records use this order. For the contract, it contains
-certainly committed values, values that readers received, and the leader's final log. Values of
-transactions that did not certainly commit are left out: a read_uncommitted reader may receive such
-values, but need not receive them. Jepsen's version order contains every value that a reader
-received, aborted or not. Jepsen's order does not use replicas' logs.
+All checks that need the records between two records use this order. For the contract, the order
+contains the values that were certainly committed, that readers received, or that are in the
+leader's final log. Values of transactions that did not certainly commit are left out: a
+read_uncommitted reader may receive such values, but need not receive them. Jepsen's version order
+contains every value that a reader received, including aborted values. Jepsen's order does not use
+replicas' logs.
 """
 
 from collections.abc import Sequence
@@ -62,9 +63,9 @@ class VersionOrder:
 def version_order(group: Group) -> VersionOrder:
     """Return the version order of a partition, by the definitions of the run's judge.
 
-    If sources report several values for an offset, this order decides: the value in
-    `RunFacts.picked`, the value in the leader's final log, the smallest read value, the smallest
-    value.
+    If sources report several values for an offset, these are preferred, in this order: the value in
+    `RunFacts.picked`, the value in the leader's final log, the smallest value that was read, the
+    smallest value.
 
     Args:
         group: The partition.
@@ -126,8 +127,8 @@ def _well_placed(sent: _Claims, others: Ints, seen: Sequence[_Claims]) -> _Claim
     """Return acknowledged offsets and values, without acknowledgements that are certainly wrong.
 
     An acknowledgement is wrong if no other source has a value at the acknowledged offset, and the
-    acknowledged value is known to be at another offset (`ack-mismatch`). No reader could have
-    skipped a record at the acknowledged offset.
+    acknowledged value is known to be at another offset (`ack-mismatch`). Then there is no record at
+    the acknowledged offset that a reader could have skipped.
     """
     alone = np.flatnonzero(others == NONE)
     wrong = alone[within(sent[1][alone], stack([part[1] for part in seen]))]

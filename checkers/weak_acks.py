@@ -1,8 +1,8 @@
 """Decide whether an election, restart or truncation may have lost a record sent with acks=1.
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
-elected, or if the leader restarts and its log lacks the last records. Otherwise the leader itself
-lost a record that it had, and no excuse allows this.
+elected, or if the leader restarts and its log lacks the last records. In any other case the leader
+itself lost a record that it had, and no excuse allows this.
 
 The record may have been acknowledged by an old leader that was cut off and does not know the next
 leader. So during a fault, and for a while after it, any election of the run is a possible cause. At
@@ -44,8 +44,8 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
     Args:
         group: The partition.
         offset: The record's offset. -1 if unknown.
-        sent_ns: When it was sent. -1 if unknown.
-        acked_ns: When its acknowledgement came. -1 if unknown.
+        sent_ns: When the record was sent. -1 if unknown.
+        acked_ns: When the record was acknowledged. -1 if unknown.
     """
     here = (group.topic, group.partition)
     losses = (each for each in group.facts.disk_losses if each.concerns(*here))
@@ -59,13 +59,13 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
 
 
 def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether an event that the system does not show may have lost a record with acks=1.
+    """Return whether an event that the system hides may have lost a record with acks=1.
 
     Args:
         group: The partition.
         offset: The record's offset. -1 if unknown.
-        sent_ns: When it was sent. -1 if unknown.
-        acked_ns: When its acknowledgement came. -1 if unknown.
+        sent_ns: When the record was sent. -1 if unknown.
+        acked_ns: When the record was acknowledged. -1 if unknown.
     """
     settled_ns = -1 if _unsettled(group, sent_ns) else sent_ns
     return not _shows_causes(group.facts) and _at_an_end(group, offset, settled_ns, acked_ns)
@@ -115,7 +115,7 @@ def _happened(group: Group, sent_ns: int) -> bool:
 
 
 def _read_until_ns(group: Group) -> int:
-    """Return the end of the final reads. The brokers' later stop cannot explain a lost record."""
+    """Return the end time of the final reads. The brokers' later stop cannot explain a loss."""
     ended_ns = int(ints(group.final_polls, "complete_ns").max(initial=-1))
     return ended_ns if ended_ns >= 0 else NEVER_NS
 
@@ -129,7 +129,7 @@ def _unsettled(group: Group, sent_ns: int) -> bool:
 
 
 def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether a leader that may have acknowledged has no record at or after an offset.
+    """Return whether a leader that possibly acknowledged a record has no record from an offset on.
 
     Args:
         group: The partition.

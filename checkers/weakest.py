@@ -1,4 +1,4 @@
-"""If a setting of the system cannot be read, use its weakest value in the run's plan.
+"""If a setting of the system cannot be read, use the setting's weakest value in the run's plan.
 
 Logquake then assumes no promise that depends on the setting. So the contract and all excuses use
 the value that promises least.
@@ -20,7 +20,8 @@ _WEAKEST: Mapping[str, str] = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""The weakest values of broker settings. Some topic settings have the name without `log.`."""
+"""The weakest values of broker settings. Some topic settings have the same names, but without
+`log.`."""
 
 
 def as_weakest(plan: Plan, declared: Declared) -> Plan:

@@ -66,7 +66,7 @@ def observed_leaders(group: Group) -> list[ObservedLeader]:
     """Return the observed leaders from the best available source.
 
     Only a leader answers ListOffsets, so this source is used first. ZooKeeper has the controller's
-    decision. Metadata shows only the view of one broker, and is used last.
+    decision. Metadata shows only the view of one broker, so this source is used last.
     """
     rows = group.table("leadership")
     for source in (*LEADER_SOURCES, Source.METADATA):
@@ -95,7 +95,7 @@ def claims_around(group: Group, time_ns: int) -> list[str]:
 
 @once
 def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Truncation]:
-    """Return the recorded truncations that removed an offset; those of the last leader come first.
+    """Return the recorded truncations that removed an offset; the last leader's truncations first.
 
     The last leader's truncation matters most. If only followers truncated their logs, nothing is
     lost.
@@ -104,7 +104,7 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
         group: The partition.
         offset: The offset.
         since_ns: Earlier truncations are ignored, because they removed another record. Truncations
-            from brokers' logs are never ignored, because they have no time of the run.
+            from brokers' logs are never ignored, because their times are unknown.
     """
     cuts = group.table("truncations")
     start, end = ints(cuts, "from_offset"), ints(cuts, "to_offset")
@@ -132,8 +132,8 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
 def not_earlier(group: Group, cuts: Sequence[Truncation], since_ns: int) -> list[Truncation]:
     """Return the given truncations, except those that certainly happened before a time.
 
-    The function omits a truncation without a time if the log had already become shorter before, and
-    then ended exactly at the offset of the truncation.
+    Suppose that the log became shorter before that time, and then ended exactly at the offset of a
+    truncation without a time. Then the function omits this truncation.
     """
     left = list(cuts)
     for node in {cut.node for cut in cuts}:
@@ -167,14 +167,14 @@ def which_cut(cuts: Sequence[Truncation], offset: int) -> str:
 
 
 def cut_alike(group: Group, offset: int, since_ns: int) -> str:
-    """Return a phrase with the nodes that removed an offset, if all truncated from one offset."""
+    """Return a phrase with the nodes that removed an offset, if all cut from the same offset on."""
     cuts = truncations_of(group, offset, since_ns=since_ns)
     nodes, starts = sorted({each.node for each in cuts}), {each.from_offset for each in cuts}
     return f"; {' and '.join(nodes)} truncated from {min(starts)} on" if len(starts) == 1 else ""
 
 
 def by_node(cuts: Sequence[Truncation], offset: int) -> list[str]:
-    """Return a phrase for each node that truncated an offset; at most two nodes."""
+    """Return a phrase for each of the first two nodes that truncated an offset."""
     nodes = list(dict.fromkeys(cut.node for cut in cuts))[:2]
     return [which_cut([cut for cut in cuts if cut.node == node], offset) for node in nodes]
 
@@ -195,7 +195,7 @@ def holds(group: Group, log: ReplicaLog, offset: int) -> str:
 
 @once
 def vanished(group: Group, value: int) -> list[str]:
-    """Return a phrase for each replica that lost a value between two steps of a scenario.
+    """Return a phrase for each replica that lost a message between two steps of a scenario.
 
     A copy that could not be read shows nothing. A step without a copy shows nothing either.
     """
@@ -227,5 +227,5 @@ def skipped_by(group: Group, offset: int) -> list[int]:
 
 
 def nodes_with(logs: list[ReplicaLog], value: int) -> list[str]:
-    """Return the nodes whose log has a value at any offset."""
+    """Return the nodes whose log contains a message (value) at any offset."""
     return [log.node for log in logs if log.has(value)]

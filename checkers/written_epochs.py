@@ -1,8 +1,8 @@
-"""Find the leader epochs in which a record was written, from its copies.
+"""Find, from the copies of a record, the leader epochs in which the record was written.
 
 No client sends an acknowledged record again. So a copy of an acknowledged value at the acknowledged
-offset is that record, or an earlier try to send it. The copy's epoch is the record's epoch or an
-earlier epoch.
+offset is the acknowledged record itself, or an earlier try to send this record. The copy's epoch is
+the record's epoch or an earlier epoch.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ _Rows = tuple[Ints, Ints, Ints]
 
 
 def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
-    """Return the leader epochs of a value at an offset, as polls and logs show."""
+    """Return the leader epochs that polls and logs show for a value at an offset."""
     values, offsets, epochs = group.view(_scattered)
     low, high = np.searchsorted(values, (value, value + 1))
     found = epochs[low:high][offsets[low:high] == offset].tolist()
@@ -27,7 +27,7 @@ def written_epochs(group: Group, offset: int, value: int) -> frozenset[int]:
 
 
 def epochs_of(group: Group, value: int) -> frozenset[int]:
-    """Return the leader epochs of a value at any offset, as polls and logs show."""
+    """Return the leader epochs that polls and logs show for a value at any offset."""
     values, _, epochs = group.view(_scattered)
     found = epochs[values == value].tolist() if value >= 0 else []
     log = group.final_log
@@ -37,7 +37,7 @@ def epochs_of(group: Group, value: int) -> frozenset[int]:
 
 
 def _scattered(group: Group) -> _Rows:
-    """Return the copies of records that differ from the last leader's final log, ordered by value.
+    """Return the record copies that differ from the last leader's final log, ordered by value.
 
     Nearly all copies agree with that log, so the result is short even for a long run.
     """

@@ -1,16 +1,16 @@
 """wrong-last-value: in a compacted log, a reader does not end with the last value of a key.
 
-Definition: the last certainly committed record of a key, by offset, is missing. It is missing from
-a replica's final log, or from a complete read_committed final read. That log or read ends with an
-older record of the key, or has no record of the key. If the missing record is a tombstone, only an
-older record is an anomaly: the deleted value is back.
+Definition: the last certainly committed record of a key, by offset, is missing. The record is
+missing from a replica's final log, or from a complete read_committed final read. That log or read
+ends with an older record of the key, or has no record of the key. If the missing record is a
+tombstone, only an older record is an anomaly: the deleted value is back.
 
 Why it proves something: a cleaner removes a record only if a later record of the key stays. The
 cleaner removes a tombstone only after all records that the tombstone deletes
 (https://kafka.apache.org/documentation/#compaction). Records of aborted transactions do not replace
 other records. So the last committed record of each key is in every replica's log, as far as that
 log reaches. If that record was a tombstone, no older record of the key is left. This is true in
-each replica, at whatever time its cleaner runs.
+each replica, at whatever time the replica's cleaner runs.
 
 What would not prove it:
 
@@ -20,7 +20,8 @@ What would not prove it:
 - A log that could not be read to its end.
 
 A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
-old value and never learns that it was deleted. So a deleted value is an anomaly only in two cases:
+old value and never learns that this value was deleted. So a deleted value is an anomaly only in two
+cases:
 
 - In a replica's log, if this replica certainly had the tombstone. The replica wrote the tombstone
   as leader, or its log contained the tombstone early enough. The replica must not have lost the
@@ -29,9 +30,9 @@ old value and never learns that it was deleted. So a deleted value is an anomaly
 - In a read, while the leader's log still has the tombstone.
 
 The check cannot see a record that was lost and replaced before the run ended, because such a record
-looks like a cleaned record. It cannot see a deleted value in a follower's log if tombstones are
-removed at once (a retention of 0). It also cannot see such a value if the run shifts the brokers'
-clocks, because these clocks decide when tombstones are removed.
+looks like a cleaned record. The check cannot see a deleted value in a follower's log if tombstones
+are removed at once (a retention of 0). The check also cannot see such a value if the run shifts the
+brokers' clocks, because these clocks decide when tombstones are removed.
 """
 
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ class View:
     Attributes:
         name: The node that has the log, or `READ` for the final read.
         offsets, values: The records that may be committed, by ascending offset.
-        end: Every record below this offset must remain, if it was committed and not cleaned.
+        end: Every committed record below this offset must remain, unless a cleaner removed it.
     """
 
     name: str
@@ -156,14 +157,14 @@ def _due(group: Group) -> tuple[Ints, Ints]:
 
 
 def _hidden(group: Group) -> int:
-    """Return the number of keys that only a tombstone with an unknown offset keeps unchecked."""
+    """Return how many keys are unchecked only because a tombstone's offset is unknown."""
     (due_at, due_value), later = group.view(_due), latest(group)
     alive = (due_at >= 0) & ~are_tombstones(due_value) & (later.tombstones <= due_at)
     return int((alive & (later.adrift > due_at)).sum())
 
 
 def _wrong(group: Group, view: View) -> tuple[int, list[Wrong]]:
-    """Return the number of keys checked in one place, and the keys with a wrong last record."""
+    """Return how many keys were checked in one place, and the keys with a wrong last record."""
     due_at, due_value = group.view(_due)
     shown_at, shown = _last_of(group, view.offsets, view.values)
     there, older = (due_at >= 0) & (due_at < view.end), (shown_at >= 0) & (shown_at < due_at)
@@ -237,7 +238,7 @@ def _was_in_time(group: Group, node: str, offsets: Ints, values: Ints) -> Mask:
 
 
 def _found(group: Group) -> tuple[int, list[Wrong]]:
-    """Return the number of keys checked in all places, and the keys with a wrong last record."""
+    """Return how many keys were checked in all places, and the keys with a wrong last record."""
     looks = [_wrong(group, view) for view in _views(group)]
     found: dict[tuple[int, int, int], Wrong] = {}
     for each in (each for _, some in looks for each in some):

@@ -1,4 +1,4 @@
-"""The brokers and the machines that they run on.
+"""The brokers, and the machines on which the brokers run.
 
 Modules, in the order in which they may import each other:
 

@@ -1,4 +1,4 @@
-"""The user's cache folder with downloaded files for later runs."""
+"""The user's cache folder, which keeps downloaded files for later runs."""
 
 import errno
 import fcntl
@@ -13,7 +13,7 @@ from results.record.clock import WaitTimeoutError, wait_until
 from results.trust import others_of
 
 LOCK_TIMEOUT_S = 900.0
-"""The time limit for another Logquake process that downloads a version over a slow line."""
+"""The maximum wait for another Logquake process that downloads a version over a slow line."""
 
 
 def cache_folder() -> Path:
@@ -22,8 +22,9 @@ def cache_folder() -> Path:
     The folder lies below `XDG_CACHE_HOME`, or below `~/.cache`.
 
     Raises:
-        UserError: `XDG_CACHE_HOME` is not set and the user has no home folder. Or another user can
-            write to the folder, which is unsafe because Logquake runs programs from it.
+        UserError: `XDG_CACHE_HOME` is not set and the user has no home folder. Another reason:
+            another user can write to the folder. This is unsafe, because Logquake runs programs
+            from the folder.
     """
     folder = _folder()
     with suppress(OSError):  # Created before the check, so that no other user can create it later.
@@ -60,7 +61,7 @@ def locked(
 
     Args:
         path: The lock file. This function creates the file and never deletes it.
-        progress: Called with a message if another process holds the lock.
+        progress: A function that is called with a message if another process holds the lock.
         doing: The work of the other process, for the message.
 
     Raises:
@@ -87,7 +88,7 @@ def locked(
 
 @contextmanager
 def locked_if_free(path: Path) -> Iterator[bool]:
-    """Take a file lock if it is free, and yield whether it was free.
+    """If a file lock is free, take the lock; yield whether the lock was free.
 
     The lock file is created if it is missing.
 
@@ -101,7 +102,7 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def in_use(folder: Path) -> Iterator[None]:
-    """Prevent other processes from removing a folder with `remove_unused`."""
+    """Protect a folder from `remove_unused` in other processes."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)

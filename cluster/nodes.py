@@ -4,7 +4,7 @@ from results.record.plan import Plan
 
 ZOOKEEPER_MACHINE = "zk"
 FIRST_CONTROLLER, MOST_CONTROLLERS = 101, 5
-"""The node id of the first separate controller, far above the broker ids; the most controllers."""
+"""The node id of the first separate controller; the maximum number of separate controllers."""
 
 
 def broker_names(plan: Plan) -> list[str]:

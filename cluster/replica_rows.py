@@ -1,4 +1,4 @@
-"""Converts new batches of a partition's replicas to rows, and unpacks equal batches once."""
+"""Converts new batches of a partition's replicas to rows. Unpacks equal batches only once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,14 +9,14 @@ from cluster.files.rows import Replica, replica_records
 from results.record.tables import LIVE
 
 SNAPSHOT = "final"
-"""The snapshot's name in these rows, as if the brokers had stopped at this moment."""
+"""The rows use this snapshot name, as if the brokers had stopped at this moment."""
 _SCHEMA = LIVE["replica_records"]
 
 
 def rows_of(
     place: tuple[str, int], news: Mapping[str, Sequence[RecordBatch]]
 ) -> dict[str, pa.Table | None]:
-    """Return the rows of `replica_records` for each node's batches, ordered by offset.
+    """Return rows of `replica_records`, ordered by offset, for the batches of each node.
 
     Args:
         place: Topic and partition.

@@ -1,4 +1,4 @@
-"""Computes from the plan how long an ended or lagging broker may stay unnoticed."""
+"""Computes from the plan how long the cluster needs to notice that a broker ended or lags."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from results.record.tuning import KAFKAS_LAG_MS, LAG_TIME, OUR_LAG_MS
 SESSION_TIMEOUT_OF_KRAFT = "broker.session.timeout.ms"
 SESSION_TIMEOUT = "zookeeper.session.timeout.ms"
 OURS = {LAG_TIME: str(OUR_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "3000", SESSION_TIMEOUT: "3000"}
-"""The settings of Logquake's own brokers, unless the plan sets others.
+"""The settings of the brokers that Logquake starts. The plan can change them.
 
 The timeouts are short, because faults last only seconds.
 """
@@ -16,11 +16,12 @@ OUR_SESSION_S = int(OURS[SESSION_TIMEOUT]) / 1000
 KAFKAS = {LAG_TIME: str(KAFKAS_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "9000"}
 """Kafka's defaults, which are assumed for brokers that Logquake does not configure."""
 REPORTED_S = 0.5
-"""After a session or lag timeout, all brokers that answer report it within this many seconds."""
+"""When the session or lag timeout of a broker ends, all other brokers report this within this many
+seconds."""
 
 
 def hidden_s(plan: Plan) -> float:
-    """Return the longest time in seconds for which an ended or lagging broker may stay unnoticed.
+    """Return the longest time, in seconds, until the cluster notices an ended or lagging broker.
 
     An ended broker counts as alive until its session ends. A follower that stopped fetching counts
     as in sync for up to 1.5 times `replica.lag.time.max.ms`: the leader checks its followers at
@@ -36,7 +37,7 @@ def session_s(plan: Plan) -> float:
 
 
 def _longest_s(plan: Plan, setting: str) -> float:
-    """Return the longest value, in seconds, that a plan sets for any node."""
+    """Return the longest of the nodes' values of a time setting, in seconds."""
     default = (KAFKAS if plan.named.is_strange else OURS)[setting]
     nodes: Sequence[Mapping[str, str]] = ({}, *plan.node.values())  # {}: no settings of its own.
     said = [{**plan.broker, **node}.get(setting, default) for node in nodes]

@@ -1,8 +1,8 @@
 """Start the judging engine of a run while the run is still in progress.
 
-Starting Spark takes about as long as a run's final reads and the stop of its brokers together. So a
+The start of Spark takes about as long as the final reads and the stop of the brokers together. So a
 thread of the command watches the run's milestones. When the cluster has recovered, the thread
-starts Spark, and then imports the modules that draw plots. Before that, the run has the whole
+starts Spark, and then imports the modules that draw plots. Until then, only the run uses the
 machine. The local engine, and Spark on a cluster, start only when the judgement begins. If the
 thread fails, the judgement raises the thread's error.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 _CALM = frozenset({"recovered", STOPPING, "final-reads", "noted", "stopped", "collected"})
-"""After each of these milestones, every fault that can be healed is healed. Spark may
-start then."""
+"""Each of these milestones means that all faults are healed, as far as possible. Spark may start
+then."""
 
 
 class Ahead:
-    """A thread that starts one run's engine early, and hands it to the judgement.
+    """A thread that starts the engine of one run early, and gives the engine to the judgement.
 
     Args:
         choice: The engine that the user chose.
@@ -133,7 +133,7 @@ class Ahead:
                 return
 
     def _end(self, paths: RunPaths) -> None:
-        """End the engine if it still runs. Kill it if it is still starting."""
+        """End the engine if it runs. If the engine is still starting, kill it."""
         self._given_up = True
         self._due.set()
         while not self._ready.wait(LOOK_S):

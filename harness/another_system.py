@@ -1,8 +1,8 @@
 """Change the plan of a stored run so that another system can play it.
 
-Seed, faults, clients and settings stay as stored. Keys that only the old system knows are left out.
-Broker settings stay, too. Kafka and the reference cluster ignore settings with unknown names, but
-refuse to start if a known setting has an invalid value.
+The seed, the faults, the clients and the settings do not change. Plan keys that only the old system
+knows are left out. Broker settings do not change either. Kafka and the reference cluster ignore
+settings with unknown names, but refuse to start if a known setting has an invalid value.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _OF_THE_OLD = ("version", "broker_ids")
 _OF_KAFKA = ("features", "disk_mb", "image")
 """The plan keys that work only with Kafka, or only with nodes that Logquake creates."""
 _OF_BROKERS = ("broker", "node")
-"""The plan keys that the owner of an attached cluster has already set."""
+"""The plan keys for settings that the owner of an attached cluster has already chosen."""
 _MIN_INSYNC: int = Plan.model_fields["min_insync"].default
 
 
@@ -29,7 +29,7 @@ class Moved:
 
     Attributes:
         plan: The plan that will be played.
-        notes: One sentence for each difference from the stored run, except the system.
+        notes: For each difference from the stored run, except the system, one sentence.
     """
 
     plan: Plan
@@ -89,7 +89,7 @@ def _without_consumer(values: dict[str, Any], system: str) -> list[str]:
     """Remove the consumer protocol that the swarm chose, if the new system does not support it.
 
     Returns:
-        One sentence that reports the removal; an empty list if nothing was removed.
+        A list with one sentence about the removal; an empty list if nothing was removed.
     """
     without = {key: value for key, value in values.items() if key != "group_protocol"}
     without["swarmed"] = [key for key in values["swarmed"] if key != "group_protocol"]
@@ -108,7 +108,7 @@ def _without(plan: Plan, name: str) -> Plan:
 
 
 def without_prefix(values: dict[str, Any]) -> dict[str, Any]:
-    """Return a plan's values without the topic prefix of an attached cluster.
+    """Return a plan's values, and remove the topic prefix of an attached cluster from them.
 
     On an attached cluster, each run has its own prefix. The names of the run's topics and the
     targets of its faults start with that prefix.

@@ -1,15 +1,15 @@
-"""The brokers of a run, and the phases that every run has, scripted or not.
+"""The brokers of a run, and the phases of every run (ordinary run or scenario).
 
 1. Start the brokers, wait until they are ready, and create the topics.
 2. Observe each broker with direct requests.
 3. Play the run: see `harness.life` and `harness.scenarios.life`.
-4. Final reads.
+4. Read every partition to its end (the final reads).
 5. Record leaders, high watermarks and log ends.
 6. Stop gracefully, and collect the files.
 
 Each cleanup is registered with an `ExitStack` before the change that it undoes. So every cleanup
-runs, however the run ends: first faults are healed (`Healing`), then the run's record is closed,
-then the hosts are taken down.
+runs, even if the run fails: first `Healing` heals the faults, then the run's record is closed, then
+the hosts are taken down.
 """
 
 import shutil
@@ -58,7 +58,8 @@ NOTE_LIMIT_S = 5.0
 WATCH_INTERVAL_S = 0.5
 LOOK_FOR_ENDS_S = 2.0
 ENOUGH_DISK_BYTES = 4 << 20
-"""The least free disk space for a run. With less, brokers halt and the run's record is cut off."""
+"""A run needs this much free disk space. With less, brokers halt, and the run's record is
+incomplete."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Arena:
         undo: Runs each registered cleanup when the run ends.
         hosts: The machines of the nodes; `start` creates them.
         observer: Asks each broker for its view; `watch` creates it.
-        troubles: A sentence for each thing that could not be recorded.
+        troubles: For each observation that could not be recorded, a sentence.
     """
 
     plan: Plan
@@ -94,7 +95,7 @@ class Arena:
     _looked_s: float = 0.0
 
     def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
-        """Append a milestone to the run's record, with the failure and the details, if any."""
+        """Append a milestone to the run's record; its details include the failure, if any."""
         self._note(name, {"failed": failed, **detail} if failed else detail)
 
     def _note(self, name: str, detail: dict[str, str]) -> None:
@@ -138,7 +139,7 @@ class Arena:
             self.progress.say(f"  {called(each.node)} {how}")
 
     def _disk_failed(self, node: str) -> bool:
-        """Return whether Logquake's file system below a node's data failed; report that once."""
+        """Return whether Logquake's file system below a node's data failed; report it once."""
         trouble = hosts.disk_trouble(node) if isinstance(hosts := self.hosts, CanFaultDisk) else ""
         sentence = (
             f"Logquake's file system below the data of {node} {trouble}, so the broker's errors"
@@ -338,13 +339,13 @@ class Arena:
         stop: Event | None = None,
         writers_lost: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Wait for a time; return early if the run is stopped or its record cannot become complete.
+        """Wait; return early if the run is stopped, or if its record can no longer be complete.
 
         Args:
             seconds: The time to wait.
-            stop: Ends the wait early; by default the first Ctrl-C.
-            writers_lost: Returns the processes that write the run's record and that ended too
-                early.
+            stop: The event that ends the wait early. The default is the first Ctrl-C.
+            writers_lost: A function that returns which processes ended too early, of those that
+                write the run's record.
 
         Raises:
             FullDiskError: The disk is full.

@@ -19,7 +19,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan
 
 SETTLE_LIMIT_S = 10.0
-"""How long processes may take to end after a request to end."""
+"""The time limit for processes that have been asked to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,7 @@ class Audit:
     Attributes:
         plan: The plan that is played.
         paths: The run's folder.
-        before: Processes, files, mounts and networks on the hosts that look as if they belonged to
-            the run.
+        before: The processes, files, mounts and networks that seem to belong to the run.
         refused: Why the hosts could not be checked; an empty string if they were checked.
     """
 
@@ -40,7 +39,7 @@ class Audit:
     refused: str = ""
 
     def changes(self) -> dict[str, str]:
-        """Wait until the hosts are as before; return what still differs, and how it differs."""
+        """Wait until the hosts are as before; return each remaining difference."""
         if self.refused:
             return {"the hosts": f"could not be checked before the run: {self.refused}"}
         changed: dict[str, str] = {}

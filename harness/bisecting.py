@@ -1,6 +1,6 @@
 """`repro --bisect`: turn the results of reruns into an exit code for `git bisect run`.
 
-- bad: one rerun repeated the most severe anomaly of the stored run.
+- bad: in one rerun, the most severe anomaly of the stored run occurred again.
 - good: each rerun ended valid or invalid, and none had that anomaly.
 - skip: anything else, so that git tries another commit.
 
@@ -49,7 +49,7 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
 
 
 def unbuilt(plan: Plan) -> str:
-    """Return why a build folder has no complete Kafka, or an empty string if it is complete.
+    """Return why the Kafka in a build folder is incomplete; an empty string if it is complete.
 
     If a commit does not build, git tries another commit. A missing folder is the user's mistake, so
     this function returns an empty string for it.
@@ -86,7 +86,7 @@ def settled_by(tally: Tally) -> tuple[int, str] | None:
 
 
 def is_conclusive(repeat: Repeat, tally: Tally) -> bool:
-    """Return whether a rerun is conclusive: the failure recurred, or the check found no failure."""
+    """Return whether a rerun is conclusive: the failure recurred, or certainly did not occur."""
     if not repeat.differs:
         return True
     wanted = tally.wanted

@@ -1,7 +1,7 @@
 """Fetch the version of confluent-kafka that a plan names, for the run's workers.
 
-The wheels of each confluent-kafka version contain one version of librdkafka. A fetched version has
-its own folder in the cache. That folder is first on the Python path of the worker processes.
+The wheels of each confluent-kafka version contain one version of librdkafka. Each fetched version
+gets a folder in the cache. The worker processes have this folder first on their Python path.
 Logquake's own process keeps the installed version.
 """
 
@@ -19,17 +19,17 @@ from results.record.plan import Plan
 
 PACKAGE = "confluent-kafka"
 _LIMIT_S = 600.0
-"""The download's time limit. It is enough for four megabytes over a slow line."""
+"""The time limit of a download. It is enough for four megabytes over a slow line."""
 _NO_WHEEL = ("No matching distribution", "Could not find a version")
 Say = Callable[[str], None]
 
 
 def client_library(plan: Plan, say: Say = lambda _: None) -> Path | None:
-    """Return the folder with the plan's version of confluent-kafka; fetch a missing version.
+    """Return the folder with the plan's version of confluent-kafka; fetch the version if necessary.
 
     Args:
         plan: The run's plan.
-        say: Prints that a version is being fetched.
+        say: The function that prints a message while a version is fetched.
 
     Returns:
         The folder, or None if the plan names no version.

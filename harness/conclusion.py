@@ -32,14 +32,14 @@ def conclude(
     Args:
         plan: The plan that was played.
         paths: The run's folder.
-        ahead: Provides the engine that judges.
-        answers: Responds to signals; the first signal ends the current step.
+        ahead: The provider of the engine that judges.
+        answers: The handler of signals. The first signal ends the current step.
         console: The terminal.
-        timer: Measures each step.
+        timer: The timer that measures each step.
 
     Raises:
-        KeyboardInterrupt: A signal came. The error's message names the command that does the
-            missing steps.
+        KeyboardInterrupt: A signal came. The message of the error names the command for the steps
+            that were not done.
     """
 
     def say(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""Undo what a run left behind when its command died; this needs no system object."""
+"""Undo what a run left behind when its command died, without an object for the tested system."""
 
 from cluster.hosts.heal import Healed
 from cluster.systems.registry import LOGS

@@ -25,7 +25,7 @@ LAB_PROGRAMS = {
     "sudo": "sudo",
     "pkill": "procps",
 }
-"""The programs that ssh machines in tests need, each with its Debian package."""
+"""The programs that tests need to start ssh machines, and the Debian package of each program."""
 
 
 def examine_machine(store: Path) -> list[Finding]:
@@ -35,7 +35,7 @@ def examine_machine(store: Path) -> list[Finding]:
 
 
 def print_findings(findings: list[Finding], console: Console) -> None:
-    """Print a line for each check, with a remedy for what does not work."""
+    """Print one line for each check. If something does not work, the line names the remedy."""
     table = Table.grid(padding=(0, 2))
     for finding in findings:
         mark = Text("works", "green") if finding.works else Text("no", "yellow")
@@ -59,7 +59,7 @@ def browser() -> Finding:
 
 
 def _for_tests(what: str, packages: Mapping[str, str]) -> Finding:
-    """Report whether the programs that only the tests need are installed.
+    """Report whether some programs are installed; only tests need these programs.
 
     Args:
         what: The main program.

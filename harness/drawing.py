@@ -13,7 +13,7 @@ from results.record.plan import MESSAGE_FORMAT, Plan, plan_from
 from results.record.plan_contents import MOST_IN_FLIGHT
 
 WHOLE = "schema_version"
-"""The key that only a stored plan has."""
+"""The plan key that only stored plans have."""
 _KIB = 1024
 _SHORT = (20, 400)
 """The smallest and the largest size of most payloads, in bytes."""
@@ -23,12 +23,12 @@ bytes in a client and 1,000,012 in a broker. Both limits count the key and the h
 _KNOWN_LIMIT = 256 * _KIB
 """The longest payload for a system whose limit is unknown."""
 _SHARES, _BUSY_SHARES = (30, 400, 1500), (300, 20_000, 60_000)
-"""For each range of `_LONG` a number N: one message in N has a payload from this range. In a run
-of more than two minutes, N is larger. If clients are not busy, these messages take some tens of MB
-on each broker."""
+"""A number N for each range in `_LONG`: one message in N has a payload from this range. In a run of
+more than two minutes, N is larger. If clients are not busy, these messages take some tens of MB on
+each broker."""
 _SHORT_RUN_S = 120
 _BUSY = 2000
-"""Clients are busy if they send more messages a second than this."""
+"""A run whose clients send more messages than this in a second is called busy."""
 _LIMITS = ("message.max.bytes", "max.message.bytes", "max.request.size", "log.segment.bytes",
            "segment.bytes", "replica.fetch.max.bytes", "fetch.max.bytes")  # fmt: skip
 _MARGIN = 5000
@@ -74,7 +74,7 @@ def with_drawn(plan: Plan, said: Mapping[str, object]) -> Plan:
 
 
 def _headers(plan: Plan, *, compressed: bool) -> str | None:
-    """Return the kind of headers of messages; None if the plan has a fixed number of keys."""
+    """Return the kind of the messages' headers, or None if the plan has a fixed number of keys."""
     if plan.keys:
         return None
     return "mixed" if compressed else _stream(plan, "headers").choice(("plain", "mixed"))
@@ -86,7 +86,7 @@ def _stream(plan: Plan, what: str) -> Random:
 
 
 def _of_all(plan: Plan) -> dict[str, object]:
-    """Return random values for the keys that even old plans have: size, linger and compression."""
+    """Return random values for the keys that old plans have, too: size, linger and compression."""
     knows_zstd = plan.is_reference or (
         plan.is_kafka and not plan.named.is_yours and plan.version_numbers >= _FIRST_WITH_ZSTD
     )

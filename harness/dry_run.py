@@ -80,8 +80,8 @@ class Here:
     Attributes:
         system: The system with the final plan.
         choice: The hosts that the run would get.
-        why_not: The reason why these hosts lack an ability, for each ability. An empty string means
-            that they have the ability.
+        why_not: The abilities; each has the reason why these hosts do not have it. An empty reason
+            means that the hosts have the ability.
     """
 
     system: System
@@ -121,5 +121,5 @@ def dealt(plan: Plan, *, keep: bool = False) -> Dealt:
 
 @cache
 def _hosts(hosts: str, image: str | None, nodes: tuple[str, ...], *, own_cuts: bool) -> Choice:
-    """Choose the hosts. The check is slow, so a suite's other entries use the cached choice."""
+    """Choose the hosts. The check is slow, so all entries of a suite share its result."""
     return choose_hosts(hosts, image=image, nodes=nodes, own_cuts=own_cuts)

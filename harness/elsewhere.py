@@ -45,7 +45,7 @@ def refuse_elsewhere(plan: Plan, system: System, *, keep: bool = False) -> None:
 
 
 def abilities_for(system: System, hosts: str) -> Mapping[Ability, str]:
-    """Return for each ability why the brokers lack it; an empty string if they have the ability.
+    """Return why the brokers lack each ability. The reason is empty if they have the ability.
 
     Args:
         system: The system of the brokers.

@@ -27,8 +27,8 @@ class StageResult:
     """The result that the stage sends to the session, its parent process.
 
     Attributes:
-        ending: Played to the end, interrupted by Ctrl-C, ended by a failed cluster, ended by an
-            error that the user can fix, or ended by a bug of Logquake.
+        ending: How the run ended: at its planned end, or early because of Ctrl-C, a failed cluster,
+            an error that the user can fix, or a bug of Logquake.
         sentence: Why the run was not played to the end.
         disk_full: Whether a full disk ended the run, which is not a fault of the system.
     """

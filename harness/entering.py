@@ -26,7 +26,7 @@ def machine_named(kept: Kept, name: str) -> Machine:
 
 
 def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[str, str]) -> int:
-    """Run a command on a node; the command uses this process's standard input, output and error.
+    """Run a command on a node, with the standard input, output and error of this process.
 
     Args:
         kept: The kept cluster.
@@ -36,7 +36,7 @@ def run_on(kept: Kept, name: str, command: Sequence[str], *, programs: Mapping[s
             `harness.keep.programs_of`.
 
     Returns:
-        The command's exit code. If a signal ended the command: 128 plus the signal's number, as in
+        The command's exit code. If a signal ended the command, 128 plus the signal's number, as in
         a shell.
 
     Raises:

@@ -34,7 +34,7 @@ class Step:
         seed: The plan's seed.
         run_id: The run's folder in the store.
         valid: The run's verdict.
-        quiet: Whether the verdict is unknown only because of too little traffic. Then the run shows
+        quiet: Whether the verdict is unknown only because of too little traffic. Such a run says
             nothing about its level.
         interrupted: Whether Ctrl-C ended the run. Then the run shows nothing about its level.
     """
@@ -69,10 +69,10 @@ def escalate(
 
     Args:
         plan: The plan that the user asks for. The escalation begins with the level of this plan.
-        play: Plays and judges a run.
-        steps: The list to which each run is added, so that the caller has the runs even if a later
-            run fails to start.
-        say: Prints what is played next.
+        play: The function that plays and judges a run.
+        steps: The list to which this function adds each run. So the caller has these runs even if a
+            later run cannot start.
+        say: The function that prints which run is next.
 
     Raises:
         Any error of `play`.

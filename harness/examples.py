@@ -20,7 +20,7 @@ def example_suites() -> dict[str, Path]:
 
 
 def plan_file(name: Path) -> Path:
-    """Return the file of the example plan `example:NAME`; return any other path unchanged.
+    """Return the file of the plan if the path is `example:NAME`; else return the path unchanged.
 
     Raises:
         PlanError: There is no such example.
@@ -29,7 +29,7 @@ def plan_file(name: Path) -> Path:
 
 
 def suite_file(name: Path) -> Path:
-    """Return the file of the example suite `example:NAME`; return any other path unchanged.
+    """Return the file of the suite if the path is `example:NAME`; else return the path unchanged.
 
     Raises:
         PlanError: There is no such example.
@@ -38,7 +38,7 @@ def suite_file(name: Path) -> Path:
 
 
 def about(example: Path) -> str:
-    """Return the first sentence of the comment at an example's top.
+    """Return the first sentence of the comment that begins an example.
 
     The result is empty if there is no comment.
     """

@@ -1,4 +1,4 @@
-"""Exit codes; the codes for verdicts are Jepsen's."""
+"""Exit codes. Jepsen uses the same codes for verdicts."""
 
 from results.record.terms import Validity
 
@@ -6,14 +6,14 @@ VALID = 0
 INVALID = 1
 UNKNOWN = 2
 NOT_HEALED = 1
-"""`heal` exits with this code if some hosts are not yet as they were before the runs."""
+"""`heal` exits with this code if it could not yet undo all changes that runs made on hosts."""
 BISECT_GOOD = 0
 BISECT_BAD = 1
 BISECT_SKIP = 125
-"""`repro --bisect` exits with this code so that `git bisect run` tries another commit."""
+"""The exit code of `repro --bisect` that makes `git bisect run` try another commit."""
 BISECT_INTERRUPTED = 130
-"""`repro --bisect` exits with this code after Ctrl-C, as a shell does. A code of 128 or more ends
-the bisection."""
+"""The exit code of `repro --bisect` after Ctrl-C, as in a shell. A code of 128 or more ends the
+bisection."""
 BAD_ARGUMENTS = 254
 INTERNAL_ERROR = 255
 

@@ -1,7 +1,7 @@
 """`logquake heal`: report runs whose command died, and undo what they left behind.
 
-A run that died while it was played gets the milestone `failed`. So a second heal does not report
-the run again, and the run's verdict explains why its record is incomplete.
+If a run died while it was played, `heal` adds the milestone `failed` to the run. So a second heal
+does not report the run again, and the verdict of the run explains why the record is incomplete.
 """
 
 from contextlib import ExitStack
@@ -25,7 +25,7 @@ from results.store import Store, hold_run, is_alive, is_copy, typed
 from results.trust import NotOursError, UntrustedRunError, refuse_unless_own
 
 DIED = "died"
-"""The milestone `failed` has this `kind` if the run's command died."""
+"""The `kind` of the milestone `failed` if the run's command died."""
 _SINCE = {
     "looked": "before its cluster started",
     "started": "while its brokers started",
@@ -40,7 +40,7 @@ _SINCE = {
     "noted": "while its brokers stopped",
     "stopped": "while its files were collected",
 }
-"""The phase in which a run died, for each milestone that may be the run's last one."""
+"""For each milestone that can be the last of a run: the phase in which the run died."""
 
 
 def heal_store(root: Path) -> Healed:
@@ -84,7 +84,7 @@ def heal_attached(file: Path, root: Path) -> Healed:
     """Undo what a store's dead runs left on an attached cluster.
 
     Args:
-        file: The attached cluster's file, as the user named it.
+        file: The path that the user typed for the attached cluster's file.
         root: The store.
 
     Returns:
@@ -126,7 +126,7 @@ def _is_same(file: Path, named: str) -> bool:
 
 
 def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
-    """Heal a dead run; return two lists of sentences: actions that succeeded, and failures."""
+    """Heal a dead run; return sentences about what was undone, and sentences about what failed."""
     in_force = len(open_entries(run.ledger))
     died = _note_died(run)
     healed = heal_dead_run(run)
@@ -153,7 +153,7 @@ def _heal_run(run: RunPaths) -> tuple[list[str], list[str]]:
 
 
 def _note_died(run: RunPaths) -> str:
-    """Record that a run died while it was played; return a sentence that says when.
+    """Record that a run died while it was played; return a sentence with the time of its death.
 
     The result is empty if the run ended by itself. The function ignores an imported or copied run,
     because such a run may still be in progress elsewhere.

@@ -1,9 +1,9 @@
 """Heal all faults of a run exactly once, however the run ends, and record the result.
 
 Usually the heal comes between the main phase and the recovery. After an error (a full disk,
-unreachable brokers, a bug of Logquake) the heal comes before the run's record is closed and the
-hosts are taken down. Taking down the hosts also ends faults, and nothing can be added to a closed
-record.
+unreachable brokers, a bug of Logquake) the heal must come before two other steps. One step closes
+the run's record, to which nothing can be added later. The other step takes down the hosts, which
+also ends the faults.
 """
 
 from typing import Protocol
@@ -11,14 +11,14 @@ from typing import Protocol
 from nemesis.sweep import HEAL_LIMIT_S, HealReport
 
 EARLY_LIMIT_S = 20.0
-"""The heal's time limit after an error. Brokers that are about to stop need no long wait."""
+"""The heal's time limit after an error. It is short, because the brokers are about to stop."""
 
 
 class Reach(Protocol):
     """A function that records milestones, like `Arena.reach`."""
 
     def __call__(self, name: str, *, failed: str, **detail: str) -> None:
-        """Append a milestone, with its failure and details, if any."""
+        """Append a milestone. If there are details or a failure, store them with the milestone."""
 
 
 class Heal(Protocol):
@@ -27,16 +27,16 @@ class Heal(Protocol):
     def __call__(self, *, limit_s: float) -> HealReport:
         """Heal all faults.
 
-        The limit applies twice: to healing the faults, and to waiting for the brokers.
+        The limit applies to the healing of the faults, and again to the wait for the brokers.
         """
 
 
 class Healing:
-    """Heals all faults of a run exactly once.
+    """An object that heals all faults of a run exactly once.
 
     Args:
-        heal: Heals all faults.
-        reach: Records the milestone `healed`.
+        heal: The function that heals all faults.
+        reach: The function that records the milestone `healed`.
     """
 
     def __init__(self, heal: Heal, reach: Reach) -> None:

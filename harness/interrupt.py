@@ -82,7 +82,7 @@ def at_once(console: Console) -> Answer:
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Postpone signals; a process that starts meanwhile receives the signals when it listens."""
+    """Postpone signals. A process that starts meanwhile receives them as soon as it listens."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -94,11 +94,12 @@ class Interrupts:
     """Two events: the first signal sets one, and the second signal sets the other.
 
     Args:
-        event: Makes an event for the run's real or virtual time. A signal handler may set the
-            event.
+        event: The function that creates an event, in real or virtual time. A signal handler may set
+            the event.
 
     Attributes:
-        finish: The event that the first signal sets. It means: start no new work, and end in order.
+        finish: The event that the first signal sets. It means: start no new work, and end in the
+            usual way.
         abandon: The event that the second signal sets. It means: only heal and stop.
     """
 
@@ -118,8 +119,8 @@ class Interrupts:
         """Start a thread that reports each signal at once, because signal handlers must not print.
 
         Args:
-            first: Reports the first signal.
-            second: Reports the second signal.
+            first: The function that reports the first signal.
+            second: The function that reports the second signal.
         """
         said = self._said = threading.Semaphore(0)
 
@@ -132,7 +133,7 @@ class Interrupts:
         threading.Thread(target=heed, name="interrupts", daemon=True).start()
 
     def settle(self) -> int:
-        """Ignore further signals; wait until earlier signals are reported; return their number."""
+        """Ignore further signals, wait for the reports of earlier ones, and return their count."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         heard = self.finish.is_set() + self.abandon.is_set()
@@ -164,17 +165,17 @@ class _State(Enum):
 
 
 class Answers:
-    """Responds to each signal to a run's command, from the creation of the run's folder on.
+    """The handler of all signals to a run's command, after the run's folder has been created.
 
     Attributes:
         early: Whether a signal came before the stage listened. Then no cluster is started.
         late: Whether a signal came after the stage's end. Then the run is not judged.
 
     Args:
-        run: The run, as the user would name it in a command.
-        say: Prints a sentence.
-        stage_is_heard: Whether the user sees the sentences that the stage prints. If False, this
-            object prints these sentences for the stage.
+        run: The name of the run on the command line.
+        say: The function that prints a sentence.
+        stage_is_heard: Whether the user sees the output of the stage. If False, this object prints
+            the sentences of the stage.
     """
 
     def __init__(self, run: str, say: Answer, *, stage_is_heard: bool = True) -> None:
@@ -191,14 +192,14 @@ class Answers:
         self._insisting: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        """Install the signal handlers; an ignored signal (SIGHUP under nohup) stays ignored."""
+        """Install the signal handlers, except for ignored signals (SIGHUP under nohup)."""
         taken = [each for each in SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._take) for number in taken}
         self._told_before, sys.unraisablehook = sys.unraisablehook, self._unraisable
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        """Restore the signal handlers; if a signal ended the block, ignore signals instead."""
+        """Restore the signal handlers; but if a signal ended the block, ignore further signals."""
         self._over.set()
         if self._insisting is not None:  # Its last signal must be handled here.
             self._insisting.join()
@@ -227,11 +228,12 @@ class Answers:
             self._take(signal.SIGINT, None)
 
     def cut(self, answer: str, then: str) -> None:
-        """Let the first signal from now on interrupt the current work with a `KeyboardInterrupt`.
+        """From now on, let the first signal interrupt the current work with a `KeyboardInterrupt`.
 
         Args:
             answer: The sentence that is printed at once.
-            then: The message of the `KeyboardInterrupt`: which step is missing, and how to do it.
+            then: The message of the `KeyboardInterrupt`. It names the missing step and the command
+                for this step.
 
         Raises:
             KeyboardInterrupt: A signal has come since the stage's end.
@@ -244,7 +246,7 @@ class Answers:
         self._cut, self._came, self._state = answer, 0, _State.CUT
 
     def heeded(self) -> None:
-        """Record that the interrupted work has ended, so that nothing more is interrupted."""
+        """Record that the interrupted work has ended, so that no other work is interrupted."""
         self._over.set()
 
     def _take(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's

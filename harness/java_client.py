@@ -35,8 +35,8 @@ from workloads.clients.java.settings import (
 Say = Callable[[str], None]
 LAST_FOR_OLD_BROKERS = "3.9.1"
 """The default client version for brokers before 2.1. Clients from 4.0 on are made for brokers from
-2.1 on (KIP-896). Client 4.3.1 still works with brokers of 0.11.0.3: it sends, polls, commits and
-runs transactions. So a plan may name any version."""
+2.1 on (KIP-896). But client 4.3.1 sends, polls, commits and runs transactions even with brokers of
+version 0.11.0.3. So a plan may name any client version."""
 _OLD_BROKERS = (2, 1)
 _OLDEST_CLIENT = (2, 8)
 """The first client version that has all methods used by Logquake's Java program."""
@@ -49,11 +49,12 @@ _MAIN, _OF_SHARES = "Bridge", "Sharing.java"
 _COMPILE_S = 300.0
 _JAVAC = ("--module", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none")
 _NOWHERE = "127.0.0.1:1"
-"""An address without a server. Clients that are only created and then closed use this address."""
+"""An address at which no server listens. It is for clients that are created and closed, but do not
+connect."""
 
 
 def with_client_version(plan: Plan) -> Plan:
-    """Return a plan that names its Java client's version, so that a rerun uses that version, too.
+    """Return the plan with the version of its Java client, so that a rerun uses the same version.
 
     Raises:
         UserError: Logquake's Java program does not support that version.
@@ -75,7 +76,7 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
 
     Args:
         plan: The run's plan.
-        say: Prints what is fetched and compiled.
+        say: The function that prints what is fetched and compiled.
 
     Returns:
         The command, or an empty tuple if the plan's clients use librdkafka.
@@ -94,7 +95,7 @@ def java_client(plan: Plan, say: Say = lambda _: None) -> tuple[str, ...]:
 
 
 def try_java_client(plan: Plan, argv: Sequence[str]) -> None:
-    """Create a plan's clients without a connection, so that Kafka's code checks the settings.
+    """Create a plan's clients but do not connect them, so that Kafka's code checks the settings.
 
     Args:
         plan: The run's plan.
@@ -150,7 +151,7 @@ def _tried(bridge: Bridge, role: Role, settings: Settings) -> frozenset[str]:
 
 
 def _sources(version: str) -> list[Path]:
-    """Return the sources of Logquake's Java program that compile against this client version."""
+    """Return those sources of Logquake's Java program that compile with this client version."""
     numbers = tuple(map(int, version.split(".")))
     found = sorted(Path(program.__file__).parent.glob("*.java"))
     return [each for each in found if numbers >= FIRST_JAVA_WITH_SHARES or each.name != _OF_SHARES]
@@ -198,7 +199,7 @@ def _compile(
 
 
 def _compiler(java: str, say: Say) -> list[str]:
-    """Return the command of a compiler: the compiler of the installed Java, or Eclipse's."""
+    """Return the command of a compiler: `javac` of the installed Java, or Eclipse's compiler."""
     modules = subprocess.run(  # noqa: S603 - a Java
         [java, "--list-modules"], capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The engine that judges: Spark or local, with the reason if the user did not choose it."""
+    """The engine that judges: Spark or local. `why` has the reason if the user did not choose."""
 
     name: str
     spark_master: str | None = None
@@ -34,9 +34,9 @@ def choose_engine(name: str | None, spark_master: str | None, *, light: bool = F
     Args:
         name: The user's choice of engine.
         spark_master: The user's choice of Spark master.
-        light: Whether the run uses the reference cluster, which needs only Python. The default is
-            then local, because starting Spark would take a third of a first run. Both engines give
-            the same verdict.
+        light: Whether the run uses the reference cluster, which needs only Python. If it does, the
+            default is local, because the start of Spark would take a third of the time of a first
+            run. Both engines give the same verdict.
 
     Raises:
         UserError: The user chose Spark, and no Java is installed.
@@ -92,7 +92,7 @@ def entered(engine: Engine, *, warm: bool = False) -> AbstractContextManager["Wo
 def judge_by(
     worker: "Worker", roots: Sequence[Path], *, judge: Judge | None = None, store: bool = True
 ) -> list[Verdict]:
-    """Judge some runs of a store with an engine that is started already; see `judge_stored`."""
+    """Judge some runs of a store with an already started engine; see `judge_stored`."""
     from checkers.run import judge_with  # noqa: PLC0415 - as in `entered`
 
     verdicts = judge_with(worker, roots, judge)
@@ -119,7 +119,8 @@ def judge_uris(
         store: Whether to write each run's `verdict.json` into the run's folder.
 
     Returns:
-        A verdict for each run that was found, and a sentence for each verdict that was not stored.
+        The verdicts of all runs that were found, and a sentence about each verdict that could not
+            be stored.
 
     Raises:
         UserError: The engine is not Spark.

@@ -1,12 +1,13 @@
 """Keep a run's cluster after the verdict: `--keep`.
 
-The verdict needs stopped brokers and files that no process writes. So Logquake starts a second
-cluster with the same plan, on copies of the nodes' files (`RUN/kept/`). The run's own files stay as
-they are. The kept cluster runs in a process of its own, detached from the terminal, until `logquake
-node RUN --end` or `logquake heal` ends it. If that process dies, its cluster dies, too.
+To judge a run, its brokers must be stopped and no process may write to its files. So Logquake
+starts a second cluster with the same plan, on copies of the nodes' files (`RUN/kept/`). The run's
+own files stay as they are. The kept cluster runs in a process of its own, detached from the
+terminal, until `logquake node RUN --end` or `logquake heal` ends it. If that process dies, its
+cluster dies, too.
 
-`keep_cluster` starts `python -m harness.keep RUN_FOLDER` inside the hosts' namespaces. Once all
-nodes are up, `RUN/kept.json` has their addresses.
+`keep_cluster` starts `python -m harness.keep RUN_FOLDER` inside the hosts' namespaces. When all
+nodes are up, this process writes their addresses to `RUN/kept.json`.
 """
 
 import os
@@ -45,14 +46,14 @@ START_LIMIT_S = 150.0
 WITH_AGENTS = frozenset({"namespace", "docker"})
 """Kinds of hosts that have an agent process and a network namespace for each machine."""
 LEFT_BEHIND = ("logs", TEMPORARY)
-"""A node's folders that are not copied: a kept cluster writes its own logs."""
+"""The folders of a node that are not copied, because a kept cluster writes its own logs."""
 
 
 class Machine(BaseModel):
     """One machine of a kept cluster.
 
     Attributes:
-        pid, start_ticks: The agent process, which is in the machine's namespaces.
+        pid, start_ticks: The agent process, which runs in the namespaces of the machine.
         folder: The node's files.
         address: The broker's address, `host:port`; an empty string if the machine has no broker.
         container: The container's name for `docker exec`; an empty string if the machine is no
@@ -69,7 +70,7 @@ class Machine(BaseModel):
 
     @property
     def process(self) -> ProcessId:
-        """The machine's agent process, as hosts identify it."""
+        """The agent process of the machine, as `cluster.hosts` identifies processes."""
         return ProcessId(pid=self.pid, start_ticks=self.start_ticks)
 
     @property
@@ -111,7 +112,7 @@ class Kept(BaseModel):
 
 
 def keep_cluster(plan: Plan, paths: RunPaths) -> None:
-    """Copy the nodes' files, and start a cluster on the copies; the cluster outlives this process.
+    """Copy the nodes' files, and start a cluster on the copies. The cluster outlives this process.
 
     Args:
         plan: The plan that was played.
@@ -210,7 +211,7 @@ def load_kept(paths: RunPaths) -> Kept:
 
 
 def programs_of(paths: RunPaths) -> dict[str, str]:
-    """Return environment variables with the paths of Kafka's programs, for a command on a node.
+    """Return the environment variables that tell a node's command the paths of Kafka's programs.
 
     The programs come from this machine's cache, because the run's own files could name any program.
     The result is empty if the plan's version is not in the cache and cannot be fetched.
@@ -284,7 +285,7 @@ def _start(paths: RunPaths, undo: ExitStack) -> None:
 
 
 def _machines(plan: Plan, paths: RunPaths, cluster: Deployment) -> dict[str, Machine]:
-    """Return each machine, with its agent's pid as seen from outside of the namespaces."""
+    """Return each machine, with the pid that its agent has outside of the pid namespaces."""
     agents = {
         entry.node: entry.process
         for entry in read_ledger(paths.processes)

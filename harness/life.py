@@ -41,7 +41,7 @@ from results.record.topics import CreatedTopic
 from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
-"""How long clients run after the recovery. There must be traffic after the faults."""
+"""How long clients run after the recovery, so that there is traffic after the faults."""
 EDGES_S = 5.0
 """How many seconds clients run beyond the recovery's budget. Failed sends count as evidence only
 after this budget."""
@@ -54,10 +54,10 @@ class Life:
         plan: The run's plan.
         paths: The run's folder.
         clock: The run's clock.
-        world: Real time and machines, or virtual time.
+        world: The world of the run: real machines in real time, or simulated ones in virtual time.
         console: The terminal, for the progress.
         interrupts: The first and the second Ctrl-C.
-        undo: Runs each registered cleanup when the run ends.
+        undo: The stack of cleanups, which run when the run ends.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]
     Args:
         view: The cluster's view.
         plan: The run's plan.
-        beside: Other partitions to check, in addition to the plan's.
+        beside: More partitions to check, in addition to the partitions of the plan.
     """
     if view is None:
         return False

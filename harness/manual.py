@@ -71,11 +71,12 @@ def build_site(folder: Path, *, strict: bool = False) -> None:
 def built_site(say: Callable[[str], None]) -> Iterator[Path]:
     """Yield the folder of the built site; build the site at its first use.
 
-    The folder is in the user's cache. Each version of the sources and the code has its own folder.
-    Folders of other versions are removed, unless another process uses them.
+    The folder is in the user's cache. Each version of Logquake's sources and code has another
+    folder. Folders of other versions are removed, unless another process uses them.
 
     Args:
-        say: Prints a message when the site is built, which takes some seconds.
+        say: The function that prints a message before the site is built, because that takes some
+            seconds.
 
     Raises:
         UserError: The site cannot be built, or the cache cannot be used.
@@ -92,7 +93,7 @@ def built_site(say: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _build_whole(home: Path, folder: Path) -> None:
-    """Build in a temporary folder, then rename it; an interrupted build leaves no folder."""
+    """Build in a temporary folder, then rename it. So an interrupted build leaves no folder."""
     for old in home.iterdir():
         if old.is_dir():
             remove_unused(old)

@@ -35,7 +35,7 @@ _REMEDIES = (
      "is long enough for faults"),
     ("final-read-incomplete", "--rate", "leaves less to read at the end"),
 )  # fmt: skip
-"""The first words of a reason, the option that avoids this reason, and the option's effect."""
+"""For each reason: its first words, an option that avoids this reason, and the option's effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def _after_unknown(verdict: Verdict, plan: Plan, paths: RunPaths) -> list[NextSt
 
 
 def _milder(option: str, plan: Plan) -> float:
-    """Return the value of an option that may avoid the reason; 0 means that there is none."""
+    """Return a value for the option that may avoid the reason; 0 means that no value may help."""
     if option == "--rate":
         return plan.rate / 2
     longer = min(max(_LONGER_S, round(2 * plan.time_limit_s)), MAX_TIME_LIMIT_S)
@@ -156,7 +156,7 @@ def _rerun(run: str, plan: Plan, does: str) -> NextStep:
 
 
 def _reached(plan: Plan) -> str:
-    """Return options that repeat the plan keys which reach beyond the run, such as the hosts."""
+    """Return options that repeat the plan keys which affect more than the run, such as `hosts`."""
     return "".join(f" --{key} {shlex.quote(value)}" for key, value in reaching(plan).items())
 
 
@@ -180,7 +180,7 @@ def _typed(command: str) -> str:
 
 
 def print_next(steps: Sequence[NextStep], console: Console) -> None:
-    """Print each suggested command on a line, with its effect."""
+    """Print one line for each suggested command: the command and its effect."""
     if not steps:
         return
     say(console, "")

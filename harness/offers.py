@@ -25,8 +25,8 @@ class Offer:
     Attributes:
         hosts: The kind of hosts.
         unusable: Why this kind of hosts cannot be used at all; an empty string if it can be used.
-        why_not: For each ability, why this kind of hosts lacks the ability. An empty string means
-            that the hosts have the ability.
+        why_not: The reason why this kind of hosts lacks an ability. The reason is empty for each
+            ability that the hosts have.
     """
 
     hosts: HostKind
@@ -34,7 +34,7 @@ class Offer:
     why_not: Mapping[Ability, str] = field(default_factory=dict)
 
     def refusal(self, family: str) -> str:
-        """Return why a family of faults cannot be played; an empty string if it can be played."""
+        """Return why a family of faults cannot be played; the reason is empty if it can be."""
         if self.unusable:
             return self.unusable
         if other := elsewhere_by(family, self.hosts):
@@ -56,8 +56,8 @@ def offers(hosts: str | None = None) -> list[Offer]:
     """Check every kind of hosts. This takes some seconds.
 
     Args:
-        hosts: Hosts to check as the example of their kind: `ssh:HOSTS.toml`. If None, ssh is not
-            checked, because its machines are unknown.
+        hosts: The hosts that represent their kind, such as `ssh:HOSTS.toml`. If None, ssh hosts are
+            not checked, because Logquake does not know which machines they are.
 
     Raises:
         UserError: There is no such kind.
@@ -87,7 +87,7 @@ def _offer(kind: HostKind, form: str) -> Offer:
 
 
 def print_offers(offered: Sequence[Offer], console: Console) -> None:
-    """Print a table of fault families by kind of hosts; below the table, print the reasons."""
+    """Print which fault families each kind of hosts supports: a table, then the reasons."""
     reasons: dict[str, int] = {}
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in ("--nemesis", *(offer.hosts.value for offer in offered)):

@@ -12,7 +12,7 @@ from cluster.systems.attached.system import AttachedSystem
 from cluster.systems.system import System
 
 _PERMITTED: set[tuple[Path, str]] = set()
-"""The files and cluster ids that this command may use, so that the user is asked only once."""
+"""The attached clusters (file and id) for which the user already gave this command permission."""
 
 
 def permit(system: System) -> None:

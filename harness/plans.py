@@ -20,7 +20,7 @@ from workloads.registry import WORKLOADS
 
 DISK_MB = 512
 """The disk size of each node if a fault fills disks. Such a disk is large enough for an hour at the
-default rate, and a fault still fills it soon."""
+default rate, but small enough that a fault fills it soon."""
 
 _CLIENTS = (
     ", or write the setting into ~/.config/logquake/clients.toml and name its table with --clients"
@@ -230,7 +230,7 @@ def refuse_impossible(
     Args:
         plan: The plan that the user asks for.
         abilities: The abilities of the hosts.
-        why_not: Why the hosts lack the other abilities, in sentences.
+        why_not: Sentences that explain why the hosts lack the other abilities.
 
     Raises:
         PlanError: librdkafka refuses a client setting, or another key of the plan determines that
@@ -266,12 +266,12 @@ def refuse_impossible(
 def refuse_a_run_without_faults(
     plan: Plan, *, abilities: Collection[Ability], dropped: Sequence[str]
 ) -> None:
-    """Raise an error for a plan if none of its faults can be played; the run would prove nothing.
+    """Raise an error if no fault of a plan can be played, because the run would prove nothing.
 
     Args:
         plan: The plan that the user asks for.
         abilities: The abilities of the hosts and the system.
-        dropped: Why families are left out, in sentences.
+        dropped: Sentences that explain why some families are left out.
 
     Raises:
         UserError: No family of the plan's `nemesis` can be played.
@@ -287,7 +287,7 @@ def refuse_a_run_without_faults(
 def _too_small_for(plan: Plan, abilities: Collection[Ability]) -> list[str]:
     """Return a sentence for each fault family in the plan that needs a larger cluster.
 
-    Without this error, the run would have fewer faults than the user wants, or no faults. Such a
+    Without this error, the run would have fewer faults than the user wants, or none at all. Such a
     run could still be valid.
     """
     if plan.faults is not None or plan.scenario is not None:
@@ -319,7 +319,7 @@ def _refuse_disks(plan: Plan, abilities: Collection[Ability], why_not: str) -> N
 
 
 def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
-    """Raise an error for an image whose Kafka version is not the plan's.
+    """Raise an error if the image has another version of Kafka than the plan.
 
     Args:
         plan: The run's plan.
@@ -338,10 +338,11 @@ def refuse_another_kafka(plan: Plan, *, image_has: str) -> None:
 
 
 def as_played(plan: Plan, hosts: str, *, abilities: Collection[Ability]) -> Plan:
-    """Return the plan to store, with the chosen hosts and the faults that these hosts can play.
+    """Return the plan to store. It has the chosen hosts, and only faults that they can play.
 
-    So a rerun of the stored plan on this machine gets the same schedule. The value `all` becomes
-    the families that work here. If a fault fills disks, nodes get disks of their own.
+    So a rerun of the stored plan on this machine gets the same schedule. Instead of `all`, the
+    stored plan lists the families that work here. If a fault fills disks, nodes get disks of their
+    own.
     """
     families = tuple(played_families(plan, abilities=abilities))
     if plan.faults is None:

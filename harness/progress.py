@@ -1,6 +1,6 @@
 """Show the progress of a run: phase, rates, current faults, leaders, time left.
 
-A terminal shows a live panel. Otherwise, e.g. in a log file, there is one line for each milestone
+A terminal shows a live panel. Any other output, e.g. a log file, gets one line for each milestone
 and one line every few seconds, without control characters.
 """
 
@@ -29,12 +29,12 @@ class Snapshot:
     """The values that the progress display shows at one moment.
 
     Attributes:
-        rates: For each outcome, the number of operations in the last second.
-        kinds: For each kind (`send`, `poll`), the number of operations in the last second.
+        rates: How many operations ended in the last second, for each outcome.
+        kinds: How many operations ended in the last second, for each kind (`send`, `poll`).
         total: The number of operations that have ended.
         missed: The number of operations that were due when no process was free.
         faults: A sentence for each fault in force.
-        leaders: Lines with the leaders of partitions: `log-0-1: n2 (epoch 3)`.
+        leaders: One line for each partition with its leader: `log-0-1: n2 (epoch 3)`.
     """
 
     rates: dict[str, int] = field(default_factory=dict)
@@ -55,9 +55,10 @@ class Progress:
 
     Args:
         console: The console that shows the progress.
-        look: Returns the current values. The display's thread calls this function a few times a
-            second.
-        draws: Whether to show the panel or the regular lines. If False, only messages are printed.
+        look: The function that returns the current values. The display's thread calls it a few
+            times a second.
+        draws: Whether to show the progress, as a panel or as regular lines. If False, only messages
+            are printed.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Progress:
             self._thread.join()
 
     def phase(self, name: str, *, lasts_s: float | None = None) -> None:
-        """Print that a phase begins, and how long the phase lasts, if this is known."""
+        """Print that a phase begins. If it is known how long the phase lasts, print this, too."""
         self._phase, self._lasts_s = name, lasts_s
         self._ends_s = None if lasts_s is None else stopwatch_s() + lasts_s
         limit = "" if lasts_s is None else f" ({duration(lasts_s)})"

@@ -1,11 +1,11 @@
-"""Reject parts of a plan that reach beyond its run: ssh hosts, images, passwords, programs.
+"""Reject plan keys that affect more than the run: ssh hosts, images, passwords, programs.
 
-A stranger may have written the plan. The plan's faults would hit the user's machines, its image and
-jars would run with the user's rights, and the image's brokers would see the user's password. So if
-the plan is not the user's own, each such key is accepted only if the user repeats it on the command
-line. Some files name the address of a cluster, or the commands that start brokers. Such a file is
-accepted only if the command line names it. This rule is also for the user's own plans, because
-plans are copied, stored and played again.
+A stranger may have written the plan. Then the faults of that plan would hit the user's machines.
+The plan's image and jars would run with the user's rights. The brokers in the image would see the
+user's password. So if the plan is not the user's own, each such key is accepted only if the user
+repeats it on the command line. Some files name the address of a cluster, or the commands that start
+brokers. Such a file is accepted only if the command line names it. This rule is also for the user's
+own plans, because plans are copied, stored and played again.
 """
 
 import shlex
@@ -17,14 +17,14 @@ from results.record.systems import SystemName, system_named
 from results.trust import is_own_file
 
 REACHING = ("hosts", "image", "clients", "system")
-"""Plan keys that reach beyond the run; each has an option of its name. `hosts` reaches beyond the
-run only if its value is ssh hosts, and `system` only if its value names files."""
+"""Plan keys that affect more than the run. Each has an option of the same name. `hosts` counts only
+if its value is ssh hosts, and `system` counts only if its value names files."""
 _TOLD_BY_THE_SYSTEM = ("version", "broker_ids")
-"""Plan keys whose stored values no longer apply if the user names another system."""
+"""Plan keys whose stored values are wrong if the user names another system."""
 
 
 def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> None:
-    """Raise an error if a plan that others can write has keys that reach beyond its run.
+    """Raise an error if other users can write this plan, and its keys affect more than the run.
 
     The values of such keys are ssh hosts, images, programs, or client settings that contain
     passwords. There is no error if the user repeats the keys on the command line.
@@ -44,7 +44,7 @@ def refuse_unsaid(plan_file: Path, plan: Plan, said: Mapping[str, object]) -> No
 def refuse_unsaid_system(
     plan_file: Path, values: Mapping[str, object], said: Mapping[str, object]
 ) -> None:
-    """Reject a plan file that must not name its system, before the system's files are read.
+    """Before the system's files are read, check that the plan file may name this system.
 
     Args:
         plan_file: The plan file, as the user named it.
@@ -64,7 +64,7 @@ def refuse_unsaid_system(
 
 
 def from_a_file(named: SystemName, where: str) -> str | None:
-    """Return why a plan file must not name this system, in one sentence; None if it may.
+    """Return None if a plan file may name this system, otherwise a sentence with the reason.
 
     Args:
         named: The system.
@@ -80,7 +80,7 @@ def from_a_file(named: SystemName, where: str) -> str | None:
 
 
 def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Plan:
-    """Return a stored run's plan; the user must repeat each key that reaches beyond the run.
+    """Return a stored run's plan. The user must repeat each key that affects more than the run.
 
     The author of a stored plan is unknown, because the run may come from an archive.
 
@@ -91,7 +91,8 @@ def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Pl
         run_id: The stored run.
 
     Raises:
-        PlanError: The user did not repeat a key, or gave an option that the plan does not need.
+        PlanError: The user did not repeat such a key, or gave an option that the plan does not
+            need.
     """
     told = {key: value for key, value in said.items() if value is not None}
     beyond = reaching(plan)
@@ -115,7 +116,7 @@ def said_again(plan: Plan, said: Mapping[str, str | None], *, run_id: str) -> Pl
 
 
 def reaching(plan: Plan) -> dict[str, str]:
-    """Return the keys of a plan that reach beyond its run, with their values; see `REACHING`."""
+    """Return the plan keys, with their values, that affect more than the run; see `REACHING`."""
     found = {key: getattr(plan, key) for key in REACHING}
     if not plan.hosts.startswith("ssh:"):
         del found["hosts"]

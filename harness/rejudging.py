@@ -1,4 +1,4 @@
-"""Judge stored runs of this machine again, and store the verdict if that is allowed."""
+"""Judge stored runs of this machine again, and store the new verdict where this is allowed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
 
     Args:
         run: The run.
-        kept: Whether the new verdict is stored. Then the run must belong to the user.
+        kept: Whether the new verdict is stored. If it is stored, the run must belong to the user.
 
     Raises:
         StoreError: The run is in progress, or belongs to another user.
@@ -32,7 +32,7 @@ def refuse_to_judge(run: RunPaths, *, kept: bool) -> None:
 
 
 def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -> list[Verdict]:
-    """Judge runs in one pass, in the given order; store the verdicts if no other judge is named.
+    """Judge runs in one pass, in the given order. Store the verdicts, unless a judge is named.
 
     Raises:
         KeyboardInterrupt: A signal came; no run was judged.
@@ -55,7 +55,7 @@ def judge_again(runs: Sequence[RunPaths], judge: Judge | None, engine: Engine) -
 
 
 def _written_to(run: RunPaths, folder: Path) -> RunPaths:
-    """Return the run, or a copy of a run that must not change: a sample, or another user's run."""
+    """Return the run. If it must not change (a sample, or another user's run), return a copy."""
     if is_sample(run):
         return copy_sample(run, folder)
     return run if is_own(run) else copy_plain(run, folder)

@@ -1,8 +1,8 @@
 """Play one run several times, and count how often its result recurs.
 
-For a stored run, the result recurs if a rerun has the same verdict with the same kinds of
-anomalies. Anomalies of safety and of liveness count, failures of the harness do not. For a
-scenario, the result recurs if a rerun has the end that the scenario expects.
+For a stored run, the result recurs if a rerun has the same verdict and the same kinds of anomalies.
+Anomalies of safety and of liveness count, but failures of the harness do not. For a scenario, the
+result recurs if a rerun ends as the scenario expects.
 """
 
 from collections.abc import Callable
@@ -38,10 +38,9 @@ class Repeat:
         run_id: The rerun's id; None if the rerun got no verdict.
         verdict: `valid`, `unknown` or `invalid`; an empty string if there is none.
         kinds: The names of the run's anomalies.
-        differs: Each difference from the wanted result, in a sentence; an empty list if there is
-            none.
+        differs: One sentence for each difference from the wanted result; empty if there is none.
         took_s: The time from the start of the run to its verdict.
-        interrupted: Whether Ctrl-C ended the rerun. Such a rerun does not count.
+        interrupted: Whether Ctrl-C ended the rerun. If so, the rerun does not count.
         started: Whether the run's brokers ever became ready.
         blind: The names of checks that could not be applied to the run.
     """
@@ -68,7 +67,7 @@ class Wanted(Protocol):
         """The names of the anomalies to count in the reruns."""
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:
-        """Return each difference of a rerun from the wanted result, in a sentence.
+        """Return one sentence for each difference between a rerun and the wanted result.
 
         The result is empty if there is no difference.
         """
@@ -93,15 +92,15 @@ class SameAsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameFailure:
-    """The wanted result if only the most severe anomaly of a stored run counts.
+    """The result that is wanted if only the most severe anomaly of a stored run counts.
 
-    Another build may show more anomalies, or fewer. Chance decides which other anomalies appear
-    beside the most severe one.
+    The other anomalies do not count, because another build may show more or fewer of them, and
+    because chance decides which of them appear.
 
     Attributes:
         kinds: The most severe anomaly.
-        beside: The other anomalies of the stored failure, except for those that follow from other
-            anomalies. A rerun with only these anomalies proves nothing.
+        beside: The other anomalies of the stored failure, except for consequences of another
+            anomaly. A rerun with only these anomalies proves nothing.
     """
 
     title: str
@@ -109,9 +108,9 @@ class SameFailure:
     beside: frozenset[str] = frozenset()
 
     def differences(self, verdict: Verdict, paths: RunPaths) -> tuple[str, ...]:  # noqa: ARG002 - the protocol's
-        """Return why the rerun does not show the anomaly, in sentences.
+        """Return sentences that say why the rerun does not count as the same failure.
 
-        The result is empty if the rerun shows the anomaly.
+        The result is empty if the rerun has the most severe anomaly.
         """
         if verdict.valid is not Validity.INVALID:
             return (f"{verdict.valid}, not invalid",)
@@ -170,7 +169,7 @@ class Tally:
         return sum(kind in each.kinds for each in self.counted)
 
     def sentences(self) -> list[str]:
-        """Return the result in words: k of N reruns and the interval, in total and by anomaly."""
+        """Return sentences with the result: k of N reruns, in total and for each anomaly."""
         of = len(self.counted)
         if not of:
             return ["no run reached its end"]
@@ -247,11 +246,13 @@ def repeat(
     """Play the run once more, and compare its result with the wanted result.
 
     Args:
-        play: Plays and judges one run.
+        play: The function that plays and judges one run.
         wanted: The result to compare with.
-        first: Whether this is the first rerun. Then an error that the user can fix ends all reruns.
-        bisect: Whether the reruns test a build for `git bisect`. Then a run that the build ended
-            counts as not started. Any other error, such as a bug of Logquake, ends all reruns.
+        first: Whether this is the first rerun. In the first, an error that the user can fix ends
+            all reruns.
+        bisect: Whether the reruns test a build for `git bisect`. If so, and if the build caused the
+            end of the run, the run counts as not started. Any other error, such as a bug of
+            Logquake, ends all reruns.
     """
     begun_s = stopwatch_s()
     try:

@@ -1,12 +1,11 @@
 """Keep the temporary files of a run's judgement in the run's own folder.
 
 Spark writes megabytes of temporary files, and removes them when it ends. If the harness is killed
-while it judges, such files would stay in /tmp, and nothing would show to which run they belong. In
-the run's folder, `logquake heal` finds these files.
+while it judges, such files would stay in /tmp, and nothing would show to which run they belong. So
+the files are in the run's folder, where `logquake heal` finds them.
 
-An environment variable marks the processes of a judgement. These processes may start while the run
-is in progress. This mark differs from the mark of the run's own processes. So the run does not end
-the processes of a judgement.
+An environment variable marks the processes of a judgement. They may start while the run is in
+progress. A run ends all processes with its own mark, so a judgement has another mark.
 """
 
 import os
@@ -25,7 +24,8 @@ from results.record.paths import RunPaths
 from results.record.reading import open_folder
 
 VARIABLE = "TMPDIR"
-"""The environment variable with the folder for temporary files (POSIX, and Python's `tempfile`)."""
+"""The environment variable that names the folder for temporary files (POSIX, Python's
+`tempfile`)."""
 GONE_TIMEOUT_S = 10.0
 
 
@@ -60,7 +60,7 @@ def scratch_in(paths: RunPaths) -> Iterator[None]:
 
 
 def can_hold(paths: RunPaths) -> bool:
-    """Return whether a run's folder can hold temporary files: Java's options allow no blanks."""
+    """Return whether the path of a run's folder is safe in Java's options, i.e. needs no quotes."""
     folder = str(paths.scratch.absolute())
     return shlex.quote(folder) == folder
 
@@ -79,7 +79,7 @@ def _marked_by(paths: RunPaths) -> Path:
 
 
 def remove_scratch(paths: RunPaths) -> list[str]:
-    """Remove the processes and files that a dead run's judgement left; return what was done.
+    """Remove the processes and files that the judgement of a dead run left; report what was done.
 
     Raises:
         UserError: A process belongs to another user.

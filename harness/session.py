@@ -27,11 +27,11 @@ class Session:
         plan: The plan that the user asks for; `hosts` may still be `auto`.
         store: The folder of runs.
         console: The terminal.
-        keep: Whether a cluster goes on after the verdict, on copies of the files.
-        answer: Prints the sentence after a signal. None means that the console and the stage print
-            it.
-        began_s: The start time of the command, in seconds of `stopwatch_s`; None if the command
-            plays other runs, too.
+        keep: Whether a cluster with copies of the files runs on after the verdict.
+        answer: The function that prints a sentence after a signal. None means that the console and
+            the stage print the sentence.
+        began_s: When the command started, in seconds of `stopwatch_s`. None if the command also
+            plays other runs.
     """
 
     plan: Plan

@@ -8,12 +8,12 @@ from math import ceil
 
 
 class SignalledEvent:
-    """Like `threading.Event`, but without a lock.
+    """An event like `threading.Event`, but without a lock.
 
     A signal handler may interrupt the main thread at any point: in a wait for this event, or in a
-    call of `set` by an earlier handler. `threading.Event` and `threading.Semaphore` hold a lock at
-    these points, and the handler would wait for that lock forever. So a waiting thread reads from a
-    pipe, and `set` writes into the pipe.
+    call of `set` by an earlier handler. At these points the thread holds a lock of
+    `threading.Event` or `threading.Semaphore`, so the handler would wait for that lock forever. So
+    a waiting thread reads from a pipe, and `set` writes into the pipe.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class SignalledEvent:
         return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the event is set, or for a timeout in seconds; return whether it is set."""
+        """Wait until the event is set or the timeout is over; return whether the event is set."""
         if not self._is_set:
             pipe = select.poll()
             pipe.register(self._end, select.POLLIN)

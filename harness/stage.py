@@ -6,9 +6,9 @@ reads the plan from the run's folder.
 
 The stage writes to RESULT_FD. An empty line means that the stage now handles signals. The last line
 is a JSON object: how the run ended, how many signals were handled (`heard`), and whether the
-milestones record the end (`noted`). If the stage failed before it had a clock, the milestones
-cannot record the end, so the parent process records it. However the stage ends, faults are healed
-and hosts are taken down.
+milestones record the end (`noted`). If the stage failed before it had a clock, it cannot add the
+end to the milestones, so the parent process does this. In every case, faults are healed and hosts
+are taken down.
 """
 
 import errno
@@ -39,7 +39,7 @@ from workloads.fleet import FleetError
 
 
 def main() -> None:
-    """Play a run; arguments: the run's folder, the result's file descriptor, and the start time."""
+    """Play a run. The arguments are the run's folder, a file descriptor, and the start time."""
     paths = RunPaths(Path(sys.argv[1]))
     result_fd = int(sys.argv[2])
     start_ns = int(sys.argv[3])
@@ -73,15 +73,15 @@ def play(
     interrupts: Interrupts,
     listening: Callable[[], None],
 ) -> StageResult:
-    """Play a run, undo all changes, and return the result; a failure becomes a result, too.
+    """Play a run, undo all changes, and return the result, even if the run failed.
 
     Args:
         plan: The run's plan.
         paths: The run's folder.
         clock: The run's clock.
         world: Real time and machines, or virtual time.
-        interrupts: Receives the signals.
-        listening: Called when this process begins to handle signals.
+        interrupts: The object that receives the signals.
+        listening: The function to call when this process begins to handle signals.
     """
     interrupts.listen()
     if interrupts.finish.is_set():  # The signal came, and was answered, during the start.
@@ -138,7 +138,7 @@ def live(
     console: Console,
     interrupts: Interrupts,
 ) -> None:
-    """Play a run's phases, and run all registered cleanups, however the phases end.
+    """Play a run's phases. Then run all registered cleanups, even if the phases failed.
 
     Args:
         plan: The run's plan.

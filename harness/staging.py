@@ -2,8 +2,8 @@
 
 Work outside of the brokers' network (Maven Central, the choice of hosts) happens in this process.
 Work that needs the brokers' network happens in `harness.stage`, a child process that dies with this
-process. A suite plays each run in a new process. So this module must be fast to import, and does
-without checkers and plots.
+process. A suite plays each run in a new process. So this module must be fast to import. Therefore
+it does not import checkers and plots.
 """
 
 import json
@@ -67,7 +67,7 @@ class Played:
         paths: The run's folder.
         result: How the run ended.
         clock: The run's clock.
-        answers: Responds to signals while the run is locked.
+        answers: The handler of signals while the run is locked.
     """
 
     plan: Plan
@@ -84,8 +84,8 @@ class Prepared:
 
     Attributes:
         plan: The plan that will be played.
-        system: The plan's system, prepared.
-        dropped: The parts of the plan's nemesis that are left out, in sentences.
+        system: The plan's system. It is already prepared.
+        dropped: Sentences that say which parts of the plan's nemesis are left out.
     """
 
     plan: Plan
@@ -94,12 +94,12 @@ class Prepared:
 
 
 def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
-    """Choose a run's hosts, reject a plan that they cannot play, and fetch the Kafka version.
+    """Choose a run's hosts, reject the plan if they cannot play it, and fetch the Kafka version.
 
     Args:
         plan: The plan that the user asks for.
         keep: Whether the cluster goes on after the run.
-        say: Prints what was chosen, and warnings.
+        say: The function that prints what was chosen, and warnings.
 
     Raises:
         UserError, PlanError: An error that the user can fix.
@@ -132,7 +132,7 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
 
 
 def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[System, Choice]:
-    """Return a plan's system and hosts. The system's plan includes what the system itself reports.
+    """Return a plan's system and hosts. The plan of the system has the values that it reports.
 
     Args:
         plan: The plan that the user asks for.
@@ -168,7 +168,7 @@ def describe_run(
         ready: The run.
         paths: The run's folder, which exists already.
         clock: The run's clock.
-        begun: Receives the folder as soon as the plan is in it.
+        begun: The function that receives the folder as soon as the plan is in it.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -191,7 +191,7 @@ def describe_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VirtualTime(RunClock):
-    """The clock of a run that another process simulates: it shows the last milestone's time."""
+    """The clock of a run that another process simulates: the time of the last milestone."""
 
     milestones: Path
 
@@ -205,15 +205,15 @@ class _VirtualTime(RunClock):
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Prepares and plays one run.
+    """A session that prepares and plays one run.
 
     Attributes:
         plan: The plan that the user asks for; `hosts` may still be `auto`.
         store: The folder of runs.
         console: The terminal.
         keep: Whether a cluster goes on after the run. Only some hosts allow this.
-        answer: Prints the sentence after a signal. None means that the console and the stage print
-            it.
+        answer: The function that prints a sentence after a signal. None means that the console and
+            the stage print the sentence.
     """
 
     plan: Plan
@@ -229,12 +229,12 @@ class Staging:
         begun: Callable[[RunPaths], None] | None = None,
         beside: Callable[[RunPaths], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> Iterator[Played]:
-        """Play the run, without judging it; the run stays locked until the `with` block ends.
+        """Play the run, but do not judge it. The run stays locked until the `with` block ends.
 
         Args:
-            begun: Receives the run's folder before any process of the run starts.
-            beside: Returns a context manager for the run's folder. The context is entered once the
-                folder has the plan, and left at the end of the `with` block.
+            begun: The function that receives the run's folder before any process of the run starts.
+            beside: The function that returns a context manager for the run's folder. The context
+                begins when the plan is in the folder, and ends with the `with` block.
 
         Raises:
             UserError, PlanError, StoreError: An error that the user can fix; there is no run.
@@ -274,7 +274,7 @@ class Staging:
     def _play_audited(
         self, plan: Plan, paths: RunPaths, clock: RunClock, answers: Answers
     ) -> StageResult:
-        """Play the run, check that its hosts are as before, and clean up what the run left."""
+        """Play the run, check that it left its hosts unchanged, and clean up."""
         before = audit(plan, paths)
         # If the run dies before the second check, this milestone shows it.
         note(paths, Milestone(name="looked", at_ns=clock.now_ns()))

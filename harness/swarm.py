@@ -1,9 +1,10 @@
-"""Swarm testing: from the seed, choose random values for settings that the user has not set.
+"""Swarm testing: for settings that the user has not set, choose random values from the seed.
 
 All runs with the same settings exercise the same mechanisms. So each row of the table
 (`harness/swarm_table.py`) keeps its default in about half of the runs, and otherwise takes one of
 its values. So different runs exercise different mechanisms (Groce et al., Swarm Testing, ISSTA
-2012). Each row has its own random stream, so that a new row changes no other row's value.
+2012). Each row has its own random stream. So if a new row is added, the values of other rows stay
+the same.
 
 The plan holds the chosen values as if the user had set them, and `swarmed` lists their keys. A
 stored plan is complete, so nothing is chosen for it again.
@@ -24,7 +25,7 @@ SHARE_ON = 1 / 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A plan without defaults: only values that the user or an earlier table row has set.
+    """A plan without defaults. It has only values that the user or an earlier row has set.
 
     Attributes:
         values: The values, as in a plan file.
@@ -52,7 +53,7 @@ class Said:
         return values.get(name) if isinstance(values, Mapping) else None
 
     def with_all(self, settings: Mapping[str, object]) -> "Said":
-        """Return a copy with further settings; their keys include the table, as in `has`."""
+        """Return a copy with more settings. Their keys contain the table's name, as in `has`."""
         values = dict(self.values)
         for key, value in settings.items():
             table, name = split(key)
@@ -69,7 +70,7 @@ def split(key: str) -> tuple[str, str]:
 
 
 def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan's values with random settings from its seed, if the plan asks for a swarm.
+    """Return a plan's values. If the plan asks for a swarm, add random settings from its seed.
 
     Args:
         said: The plan without defaults, with its seed. The keys in this plan keep their values.
@@ -95,9 +96,9 @@ def with_swarm(said: Mapping[str, object]) -> dict[str, object]:
 def misfits(plan: Plan, moved: Plan) -> dict[str, object]:
     """Return the swarm's broker settings that another system does not support.
 
-    A setting stays if the other system has the setting's row, and at least one of the row's chosen
-    values fits that system. Conditions on the workload are not checked again. The stored plan may
-    break these conditions, because later rows have changed the workload.
+    A setting stays if the row of the setting is for the other system, too, and if at least one of
+    the row's chosen values fits that system. Conditions on the workload are not checked again,
+    because later rows may have changed the workload of the stored plan.
 
     Args:
         plan: The stored plan, with the swarm's choices.
@@ -133,7 +134,7 @@ def _refuse(plan: Plan) -> None:
 
 
 def _drawn(row: Row, plan: Plan, said: Said) -> Value | None:
-    """Return a row's random value; None if the row keeps its default or does not fit this plan."""
+    """Return a row's random value. None: the row keeps its default, or does not fit this plan."""
     random = Random(f"{plan.seed}/swarm/{row.name}")
     if random.random() >= SHARE_ON or not (row.takes(plan) and row.fits(plan)):
         return None

@@ -1,6 +1,6 @@
 """The swarm's table for broker settings.
 
-Topics have no settings of their own, so the broker settings apply to all topics.
+The swarm sets nothing on topics, so the broker settings apply to all topics.
 
 `harness/swarm_table.py` has the other settings, and the reasons why some settings are left out.
 """
@@ -227,7 +227,7 @@ _SERVERS = (
         "background.threads",
         "Kafka",
         kafka,
-        {"1": "flushes, rolls and deletions wait for each other"},
+        {"1": "flushes, segment rolls and deletions wait for each other"},
     ),
 )
 _METADATA = (

@@ -1,4 +1,4 @@
-"""The rows of the swarm's table, and conditions for the runs in which a row fits."""
+"""The rows of the swarm's table, and the conditions that say which runs a row fits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Fits = Callable[[Plan], bool]
 TABLES = ("broker", "client", "contents")
 """The tables of a plan in which rows set values."""
 _LEAST_MEBIBYTE = (4, 0)
-"""From this version on, a topic's segments have at least 1 MiB (KIP-1030)."""
+"""The first version in which a topic's segments must have at least 1 MiB (KIP-1030)."""
 _FEW_BYTES = 1000
 _FEW_MESSAGES = 500
 _SHORT_RUN_S = 600
@@ -26,9 +26,10 @@ class Value:
     """One value of a row.
 
     Attributes:
-        settings: The value for each key of a plan: `broker.num.io.threads`, `rate`.
+        settings: The plan keys to set, such as `rate` or `broker.num.io.threads`, and their values.
         why: The mechanism that the value exercises.
-        fits: Whether the value fits a run that the row fits.
+        fits: A function that returns whether the value fits a run. The row itself already fits the
+            run.
     """
 
     settings: Mapping[str, object]
@@ -43,7 +44,8 @@ class Row:
     Attributes:
         name: The name of the random stream.
         values: The values other than the default.
-        takes: Whether the plan's system has these settings, with any workload.
+        takes: A function that returns whether the plan's system has these settings, whatever the
+            workload is.
         fits: Whether the row fits a run on such a system. The plan already has the values of
             earlier rows.
         where: A description of the runs that the row fits.
@@ -79,27 +81,27 @@ def of_brokers(
 
 
 def kafka(plan: Plan) -> bool:
-    """Return whether the brokers are a Kafka that Logquake configures."""
+    """Return whether the brokers run Kafka, and Logquake configures them."""
     return plan.is_kafka
 
 
 def ours(plan: Plan) -> bool:
-    """Return whether the brokers are a Kafka that Logquake configures, or the reference cluster."""
+    """Return whether Logquake configures the brokers: Kafka brokers, or the reference cluster."""
     return plan.is_kafka or plan.is_reference
 
 
 def every(*all_of: Fits) -> Fits:
-    """Return the condition that all given conditions are true."""
+    """Return a condition that is true if all given conditions are true."""
     return lambda plan: all(each(plan) for each in all_of)
 
 
 def since(*numbers: int) -> Fits:
-    """Return the condition that the Kafka version is not older than the given version."""
+    """Return a condition that is true if the plan's Kafka has at least the given version."""
     return lambda plan: plan.version_numbers >= numbers
 
 
 def doing(*workloads: str) -> Fits:
-    """Return the condition that the plan's workload is one of the given workloads."""
+    """Return a condition that is true if the plan has one of the given workloads."""
     return lambda plan: plan.workload in workloads
 
 
@@ -124,7 +126,7 @@ def transactional(plan: Plan) -> bool:
 
 
 def uncompacted(plan: Plan) -> bool:
-    """Return whether the run's topics are not compacted; compaction has settings of its own."""
+    """Return whether the run's topics are not compacted. Compaction needs special settings."""
     return not plan.keys and not any(COMPACT in each.get(POLICY, "") for each in plan.settings)
 
 
@@ -160,7 +162,7 @@ def briefly(plan: Plan) -> bool:
 
 
 def own_clients(plan: Plan) -> bool:
-    """Return whether the clients are librdkafka without the user's private settings."""
+    """Return whether the clients are librdkafka, and the user has no private settings for them."""
     return real(plan) and not plan.wants_java and plan.clients is None
 
 
@@ -172,7 +174,7 @@ def javas(plan: Plan) -> bool:
 def leaders_stay(plan: Plan) -> bool:
     """Return whether no fault moves leaders on purpose.
 
-    A fault that moves leaders expects that the leaders then stay in place.
+    If a fault moves leaders on purpose, nothing else may move them back.
     """
     written = [each.kind for each in plan.faults or ()]
     ordered = {"preferred-election", "reassignment"}.isdisjoint(written)

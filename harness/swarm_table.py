@@ -1,4 +1,4 @@
-"""The swarm's table: each setting, its values other than the default, and a reason for each.
+"""The swarm's table: settings, values other than the default, and a reason for each value.
 
 A reason names the mechanism that a value exercises. No value is chosen for one particular bug.
 Messages, `linger.ms`, compression, batches and requests in flight are not in this table, because
@@ -8,8 +8,8 @@ Some settings are left out on purpose:
 
 - `unclean.leader.election.enable`, acks and `min.insync.replicas`. With other values, the cluster
   would promise less.
-- Retention. If retention deletes the records that a reader needs next, the reader ends with an
-  error. Then no records would be read for the rest of the run.
+- Settings of retention. If retention deletes the records that a reader needs next, the reader ends
+  with an error. Then no records would be read for the rest of the run.
 - Settings that the brokers under test may not know yet.
 """
 
@@ -35,7 +35,7 @@ from results.record.shares import has_shares
 
 _LONG_ENOUGH_S = 30
 _DELIVERY_S = 8
-"""The clients' delivery timeout in runs in which sends should end with an unknown outcome."""
+"""The delivery timeout of clients, so short that the outcome of some sends stays unknown."""
 _REQUEST_MS = 1000
 """The clients' request timeout in runs with impatient clients."""
 
@@ -86,11 +86,12 @@ def _unshared(plan: Plan) -> bool:
 
 
 def _delivers_twice(plan: Plan) -> bool:
-    """Return whether a delivery has time for a request and the linger, or for two requests.
+    """Return whether the delivery timeout is long enough for a request and the linger time.
 
     Kafka's Java client refuses a delivery timeout shorter than request timeout plus linger. The
-    delivery timeout must not be longer than the transaction timeout. The linger is chosen later,
-    and is shorter than a request.
+    delivery timeout must not be longer than the transaction timeout. The linger time may be chosen
+    later, but it is shorter than the request timeout. So a delivery needs at least two request
+    timeouts.
     """
     transaction_s = plan.transaction_timeout_s if plan.transactional else math.inf
     delivery_ms = 1000 * min(plan.delivery_timeout_s, transaction_s)
@@ -123,7 +124,7 @@ _WORKLOAD = (
             ),
             Value(
                 settings={"rate": 2000},
-                why="followers that are behind, full request queues",
+                why="followers fall behind, and request queues are full",
                 fits=every(_PLAIN, real),
             ),
             Value(
@@ -157,7 +158,7 @@ _WORKLOAD = (
         values=(
             Value(
                 settings={"partitions": 1},
-                why="all load on one leader, and other brokers without leadership",
+                why="one leader has all the load, and other brokers lead nothing",
             ),
             Value(
                 settings={"partitions": 12},
@@ -172,7 +173,11 @@ _WORKLOAD = (
         name="nodes",
         where="virtual time",
         fits=simulated,
-        values=(Value(settings={"nodes": 5}, why="brokers without a replica, quorums of five"),),
+        values=(
+            Value(
+                settings={"nodes": 5}, why="brokers without a replica, and quorums of five members"
+            ),
+        ),
     ),
     Row(
         name="group_protocol",
@@ -231,7 +236,7 @@ _WORKLOAD = (
     ),
     Row(
         name="linger_ms",
-        where="virtual time (elsewhere always chosen at random)",
+        where="virtual time (in real time, it is always chosen at random)",
         fits=simulated,
         values=(
             Value(settings={"linger_ms": 0}, why="one request for each record"),
@@ -281,4 +286,5 @@ _CLIENTS = (
     ),
 )
 ROWS: tuple[Row, ...] = (*_WORKLOAD, *_CLIENTS, *OF_BROKERS)
-"""The rows in the order of choice. A row's conditions use the values from earlier rows."""
+"""The rows in the order in which their values are chosen. Conditions of a row may use the values of
+earlier rows."""

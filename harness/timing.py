@@ -12,17 +12,17 @@ from results.record.timings import Timings, write_timings
 
 
 def process_began_s() -> float:
-    """Return this process's start time, in seconds by `stopwatch_s`, so that imports count."""
+    """Return when this process started, in seconds of `stopwatch_s`. Imports then count, too."""
     return stopwatch_s() - (unix_s() - psutil.Process().create_time())
 
 
 @dataclass(slots=True)
 class Timer:
-    """Records the times of a run's command.
+    """A timer that records when the steps of a run's command begin and end.
 
     Attributes:
-        began_s: The start time of the command, in seconds of `stopwatch_s`; None if the command
-            plays other runs, too.
+        began_s: When the command started, in seconds of `stopwatch_s`. None if the command also
+            plays other runs.
     """
 
     began_s: float | None = None
@@ -30,7 +30,7 @@ class Timer:
     _clock: RunClock | None = None
 
     def starts(self, clock: RunClock) -> None:
-        """Use the start of a run's clock as time zero. It must be a clock of this machine."""
+        """Use the start of a run's clock as time zero. The clock must be one of this machine."""
         self._clock = clock
         if self.began_s is not None:
             began_ns = round(self.began_s * NS_PER_S) - clock.start_ns

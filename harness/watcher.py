@@ -4,11 +4,11 @@
 watcher is called a look. A look reads the new rows of the record's live streams, then the new
 batches of the replicas' logs. Then the kernels of `checkers.live` check both. A violation is
 written to standard output as one JSON object, and ends the process. Each look adds a line to
-`looks.jsonl`: the time, the cost, and how many rows the watcher keeps.
+`looks.jsonl`: when the look began, how long it took, and how many rows the watcher keeps.
 
-Between two looks the watcher sleeps for `INTERVAL_S`, or longer: it uses at most `MOST_OF_A_CORE`
-of a processor. So a slow machine or much data delays the detection, but does not disturb the
-brokers.
+Between two looks the watcher sleeps for at least `INTERVAL_S`, and so long that it uses at most
+`MOST_OF_A_CORE` of a processor. So a slow machine or much data delays the detection, but does not
+disturb the brokers.
 """
 
 import json
@@ -45,7 +45,7 @@ AGAIN_S = 1.0
 the violation."""
 MOST_OF_A_CORE = 0.09
 READ_BYTES = 8 << 20
-"""The most bytes that one look (a check round) reads of a stream or a log."""
+"""How many bytes of a stream or a log one look (a check round) reads at most."""
 NICE = 5
 LOOKS = "looks.jsonl"
 
@@ -87,17 +87,17 @@ class Watcher:
 
     @property
     def suspects(self) -> bool:
-        """Whether the last look found a violation that another look must confirm."""
+        """Whether the last look found a violation that the next look must still confirm."""
         return self._looks.suspects
 
     def look(self, now_ns: Callable[[], int]) -> Violation | None:
         """Read the new data, and check it.
 
-        The streams are read first: a message that the streams report as acknowledged was in a log
-        before that.
+        The streams are read before the logs. So if a stream reports a message as acknowledged, the
+        message must already be in a log.
 
         Args:
-            now_ns: Returns the nanoseconds since the start of the run.
+            now_ns: The function that returns the nanoseconds since the start of the run.
         """
         self._read_streams()
         self._read_logs()

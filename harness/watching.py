@@ -18,11 +18,11 @@ from harness.scenarios.snapshot import OF_NODE, OF_PARTITION
 from results.record.milestones import STOPPED_ON, WATCHER_ENDED
 
 MOMENT = "moment"
-"""The name of the copies at the moment of a violation: `snapshots/moment/<node>`."""
+"""Copies from the moment of a violation are in a folder of this name: `snapshots/moment/<node>`."""
 ASKED_S = 2.0
 LOG = "watcher.log"
 MOST_OF_A_LOG = 16 << 20
-"""The most bytes that are kept from the end of a broker's own log."""
+"""How many bytes, at most, are kept of a broker's own log: the last ones."""
 _EXIT_S = 2.0
 
 
@@ -37,7 +37,7 @@ class Found:
             violation concerns the whole run.
         first_ns, seen_ns: When a check first found the violation, and when another check confirmed
             it.
-        told: The whole report.
+        told: The complete report of the watcher.
     """
 
     name: str
@@ -94,7 +94,7 @@ class Watching:
         self._ear.start()
 
     def found(self) -> list[str]:
-        """Return a sentence if a violation must stop the run; record the end of a dead watcher.
+        """Return a sentence if a violation must stop the run. If the watcher has died, record this.
 
         Call this repeatedly, from the run's own thread.
         """
@@ -105,7 +105,7 @@ class Watching:
         return [self._found.sentence] if self._found else []
 
     def keep_moment(self) -> None:
-        """Keep the evidence of a violation at the moment when the violation stops the run."""
+        """When a violation stops the run, keep the evidence from this moment."""
         found, arena = self._found, self._arena
         if found is None:
             return
@@ -172,7 +172,7 @@ class Watching:
 
 
 def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the folders of nodes whose files this machine can read, and the other nodes."""
+    """Return two groups of nodes: those whose folder this machine can read, and the others."""
     disks = {node: hosts.disk(node) for node in nodes}
     seen = {node: disk for node, disk in disks.items() if isinstance(disk, LocalDisk)}
     folders = {node: str(disk.folder.absolute()) for node, disk in seen.items()}
@@ -180,7 +180,7 @@ def local_folders(hosts: Hosts, nodes: Sequence[str]) -> tuple[dict[str, str], l
 
 
 def _copy(disk: Disk, patterns: list[str], target: Path, *, most: int | None = None) -> None:
-    """Copy those of a node's files that exist; with a limit, copy only the end of each file."""
+    """Copy all files of a node that match a pattern; with a limit, only the end of each file."""
     for pattern in patterns:
         paths: Sequence[PurePosixPath] = ()
         with suppress(OSError):  # The node's host does not respond.

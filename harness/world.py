@@ -39,10 +39,10 @@ class Clients(Protocol):
         """Start the clients; return when all are ready."""
 
     def phase(self, phase: Phase) -> None:
-        """Set the phase of the ops that the clients invoke from now on."""
+        """Set the phase. The record gives this phase to all ops that clients invoke from now on."""
 
     def untouched(self) -> frozenset[Touched]:
-        """Return the partitions and groups without a message since the recovery phase began."""
+        """Return the partitions and groups that got no message since the recovery phase began."""
 
     def counts(self) -> FleetCounts:
         """Return the counts of the clients' ops so far."""
@@ -54,7 +54,7 @@ class Clients(Protocol):
         """Return the worker processes that have crashed."""
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, wait for ops in flight; return a sentence for each failure.
+        """Start no new ops, and wait for the ops in flight. Return one sentence for each failure.
 
         The call is idempotent.
         """
@@ -64,7 +64,7 @@ class World(Protocol):
     """The parts of a run that differ between real time and virtual time.
 
     Attributes:
-        draws: Whether to show the run's progress, because the run takes real time.
+        draws: Whether to show the run's progress. In virtual time, this is not necessary.
     """
 
     draws: bool
@@ -119,7 +119,7 @@ class RealWorld:
     draws = True
 
     def hosts(self, plan: Plan, paths: RunPaths) -> Hosts:
-        """Return the system's own machines, or hosts of the plan's kind."""
+        """Return the machines that the system brings, or else hosts of the plan's kind."""
         return system_of(plan).hosts(paths) or make_hosts(
             plan.hosts,
             machines(plan),
@@ -131,7 +131,7 @@ class RealWorld:
         )
 
     def cluster(self, plan: Plan, hosts: Hosts, paths: RunPaths, *, say: Say) -> Deployment:
-        """Return the brokers of the plan's system, with all their programs fetched."""
+        """Fetch the programs of the brokers, and return the brokers of the plan's system."""
         system = system_of(plan)
         system.prepare(say)
         return system.cluster(hosts, paths)

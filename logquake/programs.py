@@ -27,7 +27,8 @@ from results.samples import SAMPLE_PREFIX, find_sample
 from results.trust import closed_to_others
 
 REFUSED = (PlanError, UserError, StoreError, EngineError)
-"""The errors that the caller can fix, for an `except`. Each has a one-sentence message."""
+"""The errors that the caller can fix, as a tuple for `except`. The message of each is one
+sentence."""
 
 
 def run(
@@ -47,18 +48,17 @@ def run(
         plan: A plan, its values by key, or the path of a plan file. Missing keys get the defaults
             of `logquake init`. Without a seed, a new seed is chosen.
         store: The folder of runs. It is created if it does not exist.
-        changes: Plan keys that override the plan, like options of the command line. A plan file may
-            come from other people. So keys that reach beyond the run (`hosts`, `image`, `clients`,
-            or a `system` with its own files) are accepted only here, not from a file that others
-            can write.
+        changes: Plan keys that override the plan, like options of the command line. Some keys
+            affect more than the run: `hosts`, `image`, `clients`, or a `system` that has files.
+            They are accepted only here, and not from a plan file that others can write.
         engine: `spark` or `local`. None means Spark if Java is installed, and local otherwise. For
             the reference cluster None always means local. Spark sets `JAVA_HOME` in this process.
         spark_master: A Spark cluster to use instead of this machine.
-        output: The file for the output of `logquake run`. With None, nothing is printed, and the
-            output of the run itself is kept in `stage.log` in the run's folder.
+        output: The file for the output of `logquake run`. If it is None, nothing is printed, and
+            the file `stage.log` in the run's folder keeps the output of the run itself.
 
     Returns:
-        The verdict: valid, invalid or unknown. An unknown verdict has its reason in
+        The verdict: valid, invalid or unknown. If the verdict is unknown, the reason is in
         `unknown_because`.
 
     Raises:
@@ -66,8 +66,8 @@ def run(
         UserError: The machine, or the system, does not support the plan.
         StoreError: The store cannot be written.
         EngineError: Spark cannot be reached.
-        InternalError: A bug of Logquake ended the run. The existing part of the run's record was
-            judged.
+        InternalError: A bug of Logquake ended the run. The run was judged from the data recorded
+            until then.
         KeyboardInterrupt: Ctrl-C ended the run early. The message names the command that does the
             remaining work. If it names no command, the run has its verdict and its page.
         RuntimeError: The function was not called in the main thread, where Python handles signals.
@@ -143,7 +143,7 @@ def _run_in(folder: Path | str) -> RunPaths:
 
 @contextmanager
 def _signals_as_before() -> Iterator[None]:
-    """Restore the caller's signal handlers after the block, because a run replaces them.
+    """After the block, restore the caller's signal handlers, because a run replaces them.
 
     Raises:
         RuntimeError: Signal handlers cannot be set in this thread.

@@ -1,18 +1,19 @@
 """Faults (one file each), their targets, and the ledger, which ensures that each fault is undone.
 
-A fault has these steps: write its undo into the ledger, inject, confirm by measurement, hold, heal,
-confirm the heal, and mark the entry in the ledger as healed. The package contains:
+Each fault goes through these steps: write the undo steps into the ledger, inject, measure the
+effect, wait, heal, measure again, and mark the ledger entry as healed. The package contains:
 
-- The faults, by name in `registry`. docs/faults.md has a table of them. Code shared by several
-  faults is in `brokers`, `log_bounds`, `disks`, `clocks`, `leadership`, `replicas`, `cut` and
-  `quality`.
+- The faults. `registry` lists them by name, and docs/faults.md has a table of them. Code shared by
+  several faults is in `brokers`, `log_bounds`, `disks`, `clocks`, `leadership`, `replicas`, `cut`
+  and `quality`.
 - Targets and times: `roster` and `targets` (nodes by role), `grudges` (shapes of network
   partitions), `schedule` and `decks` (the random schedule), `triggers` (states to wait for),
   `scripted` (fixed sequences).
-- Execution: `runner` executes the schedule, and `life` executes one fault. `claims` prevents two
-  faults on one aspect of a node. `ledger` and `undo` survive a crash, and `sweep` heals the rest.
-  `network` keeps the list of active cuts. `effects` defines the measured effects, and `evidence`
-  the rules that confirm them. `rows` makes the `faults` table.
+- Execution: `runner` executes the schedule, and `life` executes one fault. `claims` keeps two
+  faults from changing the same aspect of a node at once. `ledger` and `undo` record how to undo
+  each fault, even after a crash. `sweep` heals all faults that are left at the end. `network` keeps
+  the list of active cuts. `effects` defines the measured effects, and `evidence` the rules that
+  confirm them. `rows` makes the `faults` table.
 
 Only `harness` may import this package. This package imports `cluster` and `results`, never
 `workloads` or `checkers`.

@@ -1,8 +1,8 @@
 """Choose a fault's targets at higher levels: nodes that earlier faults of the run have affected.
 
 A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
-node that has just been elected has announced itself to few other nodes. A node that already has a
-fault is out of service anyway, so a second fault on that node leaves the majority healthy.
+newly elected leader has announced itself to only a few other nodes. A node that already has a fault
+is out of service anyway, so a second fault on that node leaves the majority healthy.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -56,7 +56,7 @@ class Past(Protocol):
 
     @property
     def led(self) -> Collection[TopicPartition]:
-        """Return partitions that the targets led when the fault began, if other nodes can lead."""
+        """Return the partitions that the targets led at first and that other nodes can lead."""
 
 
 def struck_by(
@@ -105,7 +105,7 @@ def is_held(fault: Past) -> bool:
 
 
 def _just_over(faults: Iterable[Past], now_s: float) -> Iterator[Past]:
-    """Yield faults that disabled nodes, had an effect and ended recently, the latest first."""
+    """Yield the recently ended faults that disabled nodes and had an effect, the latest first."""
     took = [each for each in faults if each.takes and each.confirmed]
     over = [(each.over_s, each) for each in took if each.over_s is not None]
     for over_s, each in sorted(over, key=lambda pair: pair[0], reverse=True):

@@ -6,9 +6,9 @@ transactions exist for this case. With `client-cut`, in contrast, no record is w
 can reach each other all the time.
 
 TCP needs both directions. Soon the client's window is full, and no new connection can be opened.
-Only data in flight, and data that fits into the window, is delivered. So the fault has its main
-effect in the first moments. The harness and the observers are on the clients' machine, so they get
-no responses either.
+The targets still receive the data that is in flight and the data that fits into the window. So the
+fault has its main effect in the first moments. The harness and the observers are on the clients'
+machine, so they get no responses either.
 """
 
 from cluster.protocol import CLIENTS

@@ -2,7 +2,7 @@
 
 Each link has 256 to 1024 kilobits a second in each direction. Packets that would wait longer than
 0.3 s are lost. To confirm the fault, Logquake sends more datagrams than the link can carry. The
-fault is confirmed if the datagrams now arrive at this rate or slower, and if they arrived faster
+fault is confirmed if the datagrams arrive at the limited rate or slower, and if they arrived faster
 before the fault.
 """
 

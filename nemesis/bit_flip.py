@@ -1,15 +1,15 @@
 """The fault `bit-flip`: one bit of a record batch on a broker's disk is flipped.
 
-The fault stops the broker, flips the bit, and starts the broker again. So the damage exists while
-the broker runs. The effect depends on how the broker was stopped, which is chosen at random:
+The fault stops the broker, flips the bit, and starts the broker again. So the broker then runs with
+a damaged log. The effect depends on how the broker was stopped, which is chosen at random:
 
-- After a kill, the broker recovers its logs at its start. It reads the segment with the recovery
-  point and all later segments. It finds that the batch does not match its CRC, truncates the log at
-  this batch, and fetches the rest from the leader again. It does not read older segments.
+- After a kill, the broker recovers its logs at its start. It reads all segments from the recovery
+  point on. It finds that the batch does not match its CRC, truncates the log at this batch, and
+  fetches the rest from the leader again. It does not read older segments.
 - After a stop in order (`latent`), the broker checks nothing at its start. The bit stays until a
-  reader reads the batch. Consumers of Kafka and Logquake check the CRC (`check.crcs`), and
-  followers check the CRC, too. If the damaged replica is the leader, its followers stop at that
-  batch, and copy no wrong data. Some brokers read all of their logs at each start, and would refuse
+  reader reads the batch. The consumers of Kafka and of Logquake check the CRC (`check.crcs`), and
+  so do the followers. If the damaged replica is the leader, its followers stop before that batch,
+  so the damage does not spread. Some brokers read all of their logs at each start, and would refuse
   to start. The fault always kills such brokers.
 
 The fault prefers a partition that the broker follows, and a batch that the broker would check. It
@@ -109,7 +109,7 @@ class BitFlip:
                 raise ClusterError(str(late)) from late
 
     def confirm(self, patience: Patience) -> BitFlipEffect | None:
-        """Confirm that each damaged batch did not match its CRC when its broker started."""
+        """Confirm that each damaged batch had a wrong CRC before its broker was started again."""
         if not self._brokers.wait_states(GONE, patience) or not self._found:
             return None
         return BitFlipEffect(
@@ -158,7 +158,7 @@ class BitFlip:
         )
 
     def _sound_batches(self) -> int:
-        """Return the number of batches in the damaged logs, or 0 if one does not match its CRC."""
+        """Return the number of batches in the damaged logs, or 0 if any batch has a wrong CRC."""
         count = 1  # An empty log is intact, too.
         for flip in self._flips:
             disk = self._disks[flip.node]
@@ -236,7 +236,7 @@ def chosen_bit(
 def _batches(
     disk: Disk, segments: Collection[PurePosixPath], logs: Logs
 ) -> Iterator[tuple[PurePosixPath, Batch]]:
-    """Yield the batches of clients' records, except batches in old message formats."""
+    """Yield the batches of clients' records in the current message format."""
     for path in segments:
         for batch in logs.read(disk.read(path)).batches:
             if batch.magic == _MAGIC and not batch.control and len(batch.body):

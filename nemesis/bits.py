@@ -8,7 +8,7 @@ HEADER_BYTES = 61
 _PREFIX_BYTES = 12
 _LENGTH_AT = 8
 _MAX_BYTES = 64 << 20
-"""The largest plausible size of a batch, above brokers' limits. A damaged file may claim 4 GiB."""
+"""The largest plausible size of a batch. A damaged length field may claim up to 4 GiB."""
 
 
 def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
@@ -77,6 +77,6 @@ def _turned(data: bytes, flip: FlipBack) -> bytes:
 
 
 def _write(disk: Disk, flip: FlipBack, data: bytes) -> None:
-    """Write one byte with its bit flipped."""
+    """Flip the bit, and write the changed byte."""
     at = flip.byte - flip.position
     disk.write(flip.segment, _turned(data, flip)[at : at + 1], at=flip.byte)

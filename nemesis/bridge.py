@@ -1,7 +1,8 @@
 """The fault `bridge`: two halves cannot reach each other, and one node can reach both.
 
-The target is the bridge. The other nodes are assigned to a side at random. With three nodes, the
-two others cannot reach each other. Each side can reach the bridge, but not the other side.
+The target is the bridge. The other nodes are assigned to a side at random. In a cluster of three
+nodes, the two other nodes cannot reach each other. Each side can reach the bridge, but not the
+other side.
 """
 
 from cluster.protocol import ClusterError

@@ -28,7 +28,7 @@ class StruckAgain:
     Attributes:
         node: The broker's node.
         pid, start_ticks: The process.
-        lived_s: Seconds from its start to its end.
+        lived_s: Seconds from the start of this process to its end.
         back: Whether the broker had registered before the kill.
     """
 
@@ -44,8 +44,8 @@ class KillEffect:
     """Brokers that were killed with SIGKILL.
 
     Attributes:
-        processes: The processes that ran before.
-        again: Later processes of the same brokers, which were killed, too.
+        processes: The processes that ran before the fault.
+        again: Later processes of the same brokers. The fault killed these, too.
     """
 
     took_s: float
@@ -58,7 +58,8 @@ class StopEffect:
     """Brokers that were stopped with SIGTERM.
 
     Attributes:
-        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
+        graceful: Nodes whose broker ended by itself within the limit. The other targets were killed
+            later.
     """
 
     took_s: float

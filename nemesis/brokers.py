@@ -14,12 +14,13 @@ GONE = frozenset({None, "Z", "X"})
 """State letters of an ended process in `/proc/PID/stat` (man 5 proc_pid_stat), zombies included."""
 
 BELIEF_LIMIT_S = 8.0
-"""Seconds until a registration is surely new. The cluster does not notice if a broker restarts
-quickly. The old registration then remains until its session ends, which takes 3 or 6 s here."""
+"""Seconds after which a registration certainly belongs to the broker's new process. The cluster
+does not notice a quick restart: the old registration remains until its session ends, which takes 3
+or 6 s here."""
 
 OWN_WORD_S = 1.0
-"""Seconds after a pause until the broker's own metadata is trusted. The broker still shows its old
-registration until the response to its next heartbeat."""
+"""For this many seconds after a pause, Logquake does not trust the broker's own metadata. The
+broker still shows its old registration until the response to its next heartbeat."""
 
 
 class HitBrokers:
@@ -44,12 +45,12 @@ class HitBrokers:
         self._own_word_s: float | None = None
 
     def one_a_process(self) -> tuple[str, ...]:
-        """Return one target of each process, in order. A signal to a process hits all its nodes."""
+        """Return one target of each process, in order. A signal hits all nodes of a process."""
         first = {at: node for node, at in reversed(self.before.items())}
         return tuple(node for node, at in self.before.items() if first[at] == node)
 
     def of_process(self, node: str) -> tuple[str, ...]:
-        """Return all targets that run in the same process as `node`, with `node` itself."""
+        """Return all targets that run in the same process as `node`, including `node` itself."""
         return tuple(each for each, at in self.before.items() if at == self.before[node])
 
     def wait_states(self, wanted: frozenset[str | None], patience: Patience) -> bool:
@@ -145,7 +146,7 @@ class HitBrokers:
         return view.asked if self._is_news(view) else None
 
     def _is_news(self, view: ClusterView) -> bool:
-        """Return whether a metadata view with all targets is certainly newer than the heal."""
+        """Return whether a view that contains all targets is certainly newer than the heal."""
         now_s, cluster = stopwatch_s(), self._site.cluster
         restarted = {node for node, at in self.before.items() if cluster.process(node) != at}
         unnoticed = restarted - self._was_gone
@@ -216,7 +217,7 @@ def on_each(nodes: Iterable[str], do: Callable[[str], object]) -> None:
     """Call a function for each node, even if one of the calls fails.
 
     Raises:
-        ClusterError, OSError, SubprocessError: The error of the first node that failed.
+        ClusterError, OSError, SubprocessError: The error of the first call that failed.
     """
     failed: list[Exception] = []
     for node in nodes:

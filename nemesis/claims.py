@@ -1,8 +1,8 @@
 """Claims of faults on nodes: two faults on one aspect of a node exclude each other.
 
-Faults on different aspects can be combined. For example, a paused broker can also be cut off, and
-the heal of one fault leaves the other active. Cuts of links can be combined, and each has its own
-id. So a cut claims nothing. A fault that moves a partition's replicas claims the partition.
+Faults on different aspects can be combined. For example, a paused broker can also be cut off. If
+one of these faults is healed, the other stays active. Cuts of links can be combined, and each has
+its own id. So a cut claims nothing. A fault that moves a partition's replicas claims the partition.
 Otherwise two faults would restore each other's changes.
 """
 
@@ -19,21 +19,22 @@ class Aspect(StrEnum):
     PROCESS = "broker"
     """The broker process. Faults that change the broker's files or disk also claim the process."""
     LINKS = "links"
-    """Cuts of links. They add up, so they are never claimed."""
+    """Cuts of links. Several cuts can be combined, so they are never claimed."""
     QUALITY = "network"
     """Delay, loss and similar effects on the node's links."""
     CLOCK = "clock"
     DISK = "disk"
     """The speed of the disk. Faults that fill, lock or break a disk claim the broker instead."""
     CLUSTER = "cluster"
-    """Leadership and topics. Such a fault claims nothing of a node."""
+    """Leadership and topics. A fault that changes these claims nothing of a node."""
     REPLICAS = "replicas"
     """The replicas of a partition and their order. The claim has the partition's name."""
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
 TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY})
-"""Aspects of faults that can disable a node. A majority of nodes must stay without such faults."""
+"""Aspects of the faults that can disable a node. At any time, a majority of nodes must be free of
+such faults."""
 
 
 class Claims:
@@ -44,7 +45,7 @@ class Claims:
         self._lock = new_lock()
 
     def claim(self, fault_id: int, nodes: Iterable[str], aspect: Aspect = Aspect.PROCESS) -> None:
-        """Claim an aspect of all given nodes (or partitions), or of none of them.
+        """Claim an aspect of all given nodes (or partitions), or raise an error and claim none.
 
         Raises:
             ClusterError: Another fault has claimed one of them.

@@ -1,9 +1,9 @@
-"""The fault `client-cut`: clients cannot reach the targets, and vice versa. Other brokers can.
+"""The fault `client-cut`: clients cannot reach the targets, and the targets cannot reach clients.
 
-The leader continues to lead, and its followers follow it, but no client reaches it. So the cluster
-has no reason to change anything. The harness and the observers are on the clients' machine, and
-cannot reach the targets either. Meanwhile all information about the targets comes from other
-brokers.
+The other brokers can still reach the targets. So a leader stays the leader and its followers
+continue to fetch, but no client can reach this leader. The cluster has no reason to change
+anything. The harness and the observers are on the clients' machine, and cannot reach the targets
+either. Meanwhile all information about the targets comes from other brokers.
 """
 
 from cluster.protocol import CLIENTS

@@ -1,7 +1,7 @@
 """The fault `client-half-open`: clients' connections deliver nothing, but look open at both ends.
 
-A client waits for its answer until its request times out, and retries on a new connection. If the
-old connection is still open at the heal, the first request arrives after the retry. See
+A client waits for the response until the request times out, and then retries on a new connection.
+If the old connection is still open at the heal, the first request arrives after the retry. See
 `half_open`. The harness and the observers are on the clients' machine, and are affected as well.
 """
 

@@ -1,8 +1,8 @@
 """The fault `client-reset`: connections between clients and the targets are reset.
 
-The broker may already have executed the request. The client retries it, and an idempotent producer
-must not leave two copies. The harness and the observers are on the clients' machine, and are
-affected as well. See `resets`.
+When a connection is reset, the broker may already have executed the last request. The client
+retries this request. If an idempotent producer does so, the log must not get a second copy. The
+harness and the observers are on the clients' machine, and are affected as well. See `resets`.
 """
 
 from nemesis.connections import of_clients

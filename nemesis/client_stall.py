@@ -1,10 +1,10 @@
 """The fault `client-stall`: packets between clients and the targets wait for seconds, then arrive.
 
-One direction or both are chosen at random. If the requests wait, clients give up and retry on the
-same broker or on another one. The first request arrives after the retry. This is enough to cause
-KAFKA-14402. If the responses wait, the broker has already executed the requests. `nemesis.stalls`
-describes a stall. The brokers can reach each other all the time. The harness and the observers are
-on the clients' machine, so their packets wait, too.
+The fault stalls one direction or both, at random. If the requests wait, clients give up and retry
+on the same broker or on another one. The first request arrives after the retry. This is enough to
+cause KAFKA-14402. If the responses wait, the broker has already executed the requests.
+`nemesis.stalls` describes a stall. The brokers can reach each other all the time. The harness and
+the observers are on the clients' machine, so their packets wait, too.
 """
 
 from cluster.protocol import CLIENTS

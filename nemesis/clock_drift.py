@@ -1,9 +1,9 @@
 """The fault `clock-drift`: a broker's wall clock runs too slow (at half speed or more) or too fast.
 
 The clock changes in many small steps a second, so it never jumps by more than some hundredths of a
-second. It is at most a quarter too fast. The reason for this limit is the heal, which sets the
-clock back by the whole difference. Kafka's timers stop for that time (see `clock_offset`). The
-limit keeps this time below every recovery timeout, even for the longest scheduled fault.
+second. The clock is at most a quarter too fast, because the heal sets it back by the whole
+difference. Kafka's timers then stop for as long as this difference (see `clock_offset`). The limit
+keeps this time below every recovery timeout, even after the longest scheduled fault.
 """
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks
@@ -13,7 +13,8 @@ from nemesis.protocol import Aim, Patience, Site
 
 RATES = (0.5, 0.75, 1.25)
 SHOWN_S = 1.0
-"""A drift is confirmed if the clock is wrong by at least this much, and by the expected amount."""
+"""A drift is confirmed if the clock is wrong by the expected amount, and by at least these
+seconds."""
 
 
 class ClockDrift(ShiftedClocks):
@@ -35,7 +36,7 @@ class ClockDrift(ShiftedClocks):
             self.hosts.set_clock(node, offset_s=0.0, rate=self._rate)
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """Confirm that the difference of each broker's clock grows at the planned rate."""
+        """Confirm that each broker's clock drifts at the planned rate."""
         told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
 
         def drift() -> bool:

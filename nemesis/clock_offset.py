@@ -1,10 +1,9 @@
 """The fault `clock-offset`: a broker's wall clock jumps, and stays wrong until the heal.
 
 The clock jumps back by up to hours, or forward by a few seconds. Jumps forward are short, because
-the heal must then set the clock back. A clock that is set back by an hour stops Kafka's timers for
-that hour, because the timers themselves never go back. Such timers control the quorum's elections
-and requests in flight. If the fault set a clock back, the heal is a jump forward, and all timers
-fire at once.
+the heal must then set the clock back. If a clock is set back by an hour, Kafka's timers stop for
+that hour, because a timer never goes back. Such timers control the quorum's elections and requests
+in flight. If the fault set a clock back, the heal is a jump forward, and all timers fire at once.
 """
 
 from random import Random
@@ -16,9 +15,9 @@ from nemesis.protocol import Aim, Patience, Site
 
 FORWARD_S = (1.5, 3.0)
 BACK_S = (2.0, 30.0, 600.0, 3000.0, 4 * 3600.0)
-"""The sizes of jumps back: from about a broker's session timeout to hours. After a jump of more
-than an hour, clients' timestamps seem to be in the future, and brokers reject them by default
-(`message.timestamp.after.max.ms`, since 4.0)."""
+"""By how many seconds a clock can jump back: from about a broker's session timeout to hours. After
+a jump of more than an hour, clients' timestamps seem to be in the future, and brokers reject them
+by default (`message.timestamp.after.max.ms`, since 4.0)."""
 BACK_SHARE = 0.7
 
 

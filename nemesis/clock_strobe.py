@@ -35,7 +35,7 @@ class ClockStrobe(ShiftedClocks):
         self._background.start(self._strobe, "clock-strobe")
 
     def confirm(self, patience: Patience) -> ClockEffect | None:
-        """Confirm that each broker's clock was right once, and wrong by the jump another time."""
+        """Confirm that each clock was right at one time, and wrong by the jump at another."""
         told: dict[str, tuple[float, ...]] = dict.fromkeys(self.targets, ())
 
         def jump() -> bool:

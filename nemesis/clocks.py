@@ -16,8 +16,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 TOLERANCE_S = 0.5
 """The allowed difference in seconds, because a broker on a busy machine answers late."""
 PROOF_LIMIT_S = 30.0
-"""Seconds to wait for a proof. A strobing clock is right in half of the answers, and a busy broker
-answers once a second."""
+"""Seconds to wait for a proof. A strobing clock is right in half of the responses, and a busy
+broker responds only once a second."""
 ASK_INTERVAL_S = 0.2
 
 
@@ -26,8 +26,8 @@ class ShiftedClocks:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts shift clocks, and the cluster reports the
-            brokers' time.
+        site: The run's cluster and hosts. The hosts must be able to shift clocks, and the cluster
+            must report the brokers' time.
     """
 
     links = ()
@@ -51,7 +51,7 @@ class ShiftedClocks:
         return tuple(TrueClock(node=node) for node in self.targets)
 
     def note_before(self) -> None:
-        """Ask each broker for its time before the fault.
+        """Ask each broker for its current time, before the fault begins.
 
         Raises:
             ClusterError: A broker does not report its time after several requests.
@@ -68,7 +68,7 @@ class ShiftedClocks:
         self.started_s = stopwatch_s()
 
     def ahead_s(self, node: str) -> float:
-        """Return by how many more seconds a broker's clock is ahead than before the fault."""
+        """Return how many seconds a broker's clock has gained since `note_before`."""
         return self._cluster.clock_error_s(node) - self._before_s.get(node, 0.0)
 
     def come_to(
@@ -79,11 +79,12 @@ class ShiftedClocks:
         what: str,
         interval_s: float = ASK_INTERVAL_S,
     ) -> bool:
-        """Return whether the clocks reach a wanted state within the time limit.
+        """Wait until the clocks reach a wanted state. Return False after a timeout.
 
         Args:
             wanted: A function that asks the brokers, and returns whether the state is reached.
-            patience: The minimum time to wait.
+            patience: The time limit (at least `PROOF_LIMIT_S` is used), and the event that ends the
+                wait.
             what: The wanted state as text.
             interval_s: Seconds between two requests.
 

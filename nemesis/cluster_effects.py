@@ -1,6 +1,6 @@
 """The measured effects of faults on leadership, topics and clocks: a section of `effects`.
 
-The leaders come from the metadata of one node of the cluster, which `asked` names.
+The leaders come from the metadata of one node of the cluster. `asked` is the name of this node.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class PreferredElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentEffect:
-    """A partition with other replicas, or another order of its replicas."""
+    """A partition that now has other replicas, or the same replicas in another order."""
 
     took_s: float
     place: Place
@@ -101,10 +101,10 @@ class VoterStruck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputedElectionEffect:
-    """Elections over slow links, with voters that are killed soon after their vote.
+    """Elections over slow links. Meanwhile each voter is killed soon after it votes.
 
     Attributes:
-        struck: The killed voters, in order, until this measurement.
+        struck: The voters that were killed before this measurement, in order.
         slow: The slow links between the voters.
     """
 
@@ -115,7 +115,7 @@ class DisputedElectionEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElectionEffect:
-    """A leader that was not in the ISR, elected while all in-sync replicas were down.
+    """A leader that was elected from outside the ISR, while all in-sync replicas were down.
 
     Attributes:
         place: The partition.
@@ -150,8 +150,8 @@ class TopicsGoneEffect:
     """The effect of a healed `topic-churn`: all brokers that answer report the topics as deleted.
 
     Attributes:
-        created, deleted: The number of topics that the fault created, and the number that it
-            deleted before the heal.
+        created, deleted: How many topics the fault created, and how many of them it deleted before
+            the heal.
         refused: The number of failed requests. Other faults that are active can make requests fail.
         asked: The brokers that report no such topic.
     """
@@ -183,8 +183,8 @@ class ClockEffect:
     """Clocks that are wrong.
 
     Attributes:
-        offset_s: The planned seconds by which the clocks are ahead. Strobing clocks alternate
-            between 0 and this offset.
+        offset_s: The planned number of seconds by which the clocks are ahead. Strobing clocks
+            alternate between 0 and this offset.
         rate: The seconds that pass for the brokers in one real second.
         clocks: The measured clocks.
     """
@@ -200,7 +200,7 @@ class ClockTrueEffect:
     """Clocks that are right again, measured as in `ClockEffect`.
 
     Attributes:
-        ahead_s: By how many more seconds each clock is ahead than before the fault.
+        ahead_s: The seconds that each clock has gained since the measurement before the fault.
         unasked: Nodes whose broker is down because of another fault. These brokers will start with
             the true time.
     """

@@ -1,8 +1,8 @@
 """The fault `connection-reset`: connections between the targets and other servers are reset.
 
 These are connections of fetching replicas, of the controller quorum, of heartbeats, and of
-forwarded requests. If there is a ZooKeeper, they include the connections of its sessions. Brokers
-can open new connections to each other all the time. See `resets`.
+forwarded requests. In a cluster with ZooKeeper, the connections of ZooKeeper sessions are reset,
+too. Brokers can open new connections to each other all the time. See `resets`.
 """
 
 from nemesis.connections import between_servers

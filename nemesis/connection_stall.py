@@ -5,7 +5,8 @@ network card, can delay a flow like this. If a broker gives up and connects agai
 connection may work at once. Later the requests on the old connection arrive, too. So the requests
 of one sender arrive out of order. `nemesis.stalls` describes a stall.
 
-The effect depends on the connections that exist at that time. A follower has one to each leader.
+The effect depends on the connections that exist at that time. A follower has one connection to each
+leader.
 """
 
 from nemesis.in_words import InWords

@@ -1,9 +1,9 @@
-"""Code shared by faults on single TCP connections, which reset or block them.
+"""Code shared by the faults that reset or block individual TCP connections.
 
 The fault chooses at random from connections that both ends have established. It excludes
-connections that another fault blocks, and links that another fault cuts or stalls. There, the fault
-could prove no effect. New connections must succeed during the whole fault, because the fault does
-not cut them.
+connections that another fault blocks, and links that another fault cuts or stalls. On those, the
+fault could not prove that it has an effect. New connections must succeed during the whole fault,
+because the fault does not cut them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ from nemesis.protocol import Aim, Patience, Site
 from results.record.clock import WaitTimeoutError, wait_until
 
 LOOK_S = 0.2
-"""Seconds between two observations. Each one queries the kernel of every machine."""
+"""Seconds between two observations. Each observation queries the kernel of every machine."""
 NAMED = 3
 """The number of connections that a sentence names. The run's record has all of them."""
 
@@ -48,7 +48,7 @@ class Connections:
         self.hosts: HasConnections = site.hosts
         self._site, self._links, self._of = site, tuple(links), of
         self._openings: set[Opening] = set()
-        """All client, server and port combinations seen so far."""
+        """All combinations of client, server and port that were seen so far."""
 
     def now(self) -> Mapping[Connection, Ends]:
         """Return the connections that at least one end has now."""
@@ -57,7 +57,7 @@ class Connections:
         return found
 
     def whole(self) -> Mapping[Connection, Ends]:
-        """Return connections that both ends have now, and that no other fault silences."""
+        """Return the connections that both ends have now and that no other fault silences."""
         silent = self._silent()
         blocked = {each for block in self.hosts.block_ids() for each in self.hosts.blocked(block)}
         return {
@@ -77,10 +77,10 @@ class Connections:
         raise ClusterError(f"{self._of}: no connection is established, so none can be broken")
 
     def opened(self) -> Mapping[Opening, bool]:
-        """Open a new connection next to each one seen so far. Return whether each succeeded.
+        """Try to open a new connection for each one seen so far. Return which attempts succeeded.
 
-        A new connection goes to the port of the old one. Links that another fault silences, and
-        servers that do not run, are left out.
+        A new connection goes to the port of the old one. Servers that do not run, and links that
+        another fault silences, are left out.
         """
         silent = self._silent()
         openings = [
@@ -95,7 +95,7 @@ class Connections:
 
         Args:
             patience: The time limit, and the event that ends the wait.
-            ready: No connection is opened until this returns True.
+            ready: Connections are opened only after this function has returned True.
         """
         opened: dict[Opening, bool] = {}
 

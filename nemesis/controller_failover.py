@@ -21,7 +21,7 @@ ZooKeeper, or the timeouts and the election of the quorum."""
 
 KNOWN_LIMIT_S = 5.0
 LEAST_VOTERS = 3
-"""The smallest number of voters that keeps a majority after one has failed."""
+"""The smallest number of voters of which a majority is left after one voter has failed."""
 
 
 class ControllerFailover:
@@ -95,7 +95,7 @@ class ControllerFailover:
 
 
 def _with_controller(site: Site, aim: Aim) -> ClusterView:
-    """Query the metadata until it names the controller, and return it."""
+    """Query the metadata until it names the controller. Then return this metadata."""
 
     def look() -> ClusterView | None:
         view = site.cluster.view()

@@ -22,7 +22,7 @@ class Cut:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The network is cut.
+        site: The run's cluster and hosts. The fault cuts links of this network.
         grudge: The links to cut.
     """
 
@@ -71,7 +71,7 @@ class Cut:
         return CutEffect(cut_id=self._cut_id, took_s=took_s, links=links)
 
     def heal(self) -> None:
-        """Remove the cut from these links only."""
+        """Remove this cut. The cuts of other faults remain."""
         if self._cut_id in self._network.cut_ids():
             self._healed_s = stopwatch_s()
             # These counts are evidence only, and may be missing after a failed cut. Errors here

@@ -1,4 +1,4 @@
-"""Choose kinds and targets of a random schedule from shuffled decks, so that all of them occur.
+"""Choose kinds and targets of a random schedule from shuffled decks, so that each of them occurs.
 
 Only the order is random. A deck is like a deck of cards: it is used up, shuffled, and used again.
 All random choices come from the random sources that the caller passes.
@@ -34,8 +34,8 @@ def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[
 def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
     """Yield kinds of faults. Each round has every kind, and begins with one kind of every family.
 
-    This deck is for many families. In `family_deck`, a family of seven kinds needs seven rounds of
-    all families until each of its kinds has occurred.
+    This deck is for many families. In `family_deck`, it takes seven rounds of all families until
+    each kind of a family of seven kinds has occurred.
     """
     while True:
         drawn = {family: shuffled(kinds, rng) for family, kinds in families.items()}
@@ -46,7 +46,8 @@ def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[st
 class Targets:
     """Chooses a role expression (a target) for each kind of fault.
 
-    A kind that is limited to some roles has a deck of its own. All others share the common deck.
+    A kind that is limited to some roles has a deck of its own. All other kinds share the common
+    deck.
 
     Args:
         plan: The plan of the run. Its replication factor and partitions determine the roles.
@@ -100,8 +101,8 @@ class Targets:
     def _common_roles(self) -> Iterator[str]:
         """Yield role expressions. Each round has every role.
 
-        The first round begins with a leader and a follower. With groups or transactions, a
-        coordinator is also among the first roles. No other node can serve the groups or
+        The first round begins with a leader and a follower. If the run uses groups or transactions,
+        a coordinator is also among the first roles. No other node can serve the groups or
         transactions of a coordinator.
         """
         places = endless(self._plan.topic_partitions, self.rng)

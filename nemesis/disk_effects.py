@@ -57,9 +57,11 @@ class WipeEffect:
     """Brokers that were stopped, and whose replicas were deleted from the disk.
 
     Attributes:
-        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
+        graceful: Nodes whose broker ended by itself within the limit. The other targets were killed
+            later.
         replicas: The replicas before the fault. After the fault, none of their files existed.
-        removed: For each node, the deleted files of the log folder itself, such as checkpoints.
+        removed: For each node, the deleted files that were directly in the log folder, such as
+            checkpoints.
     """
 
     took_s: float
@@ -78,8 +80,8 @@ class RefetchedEffect:
         processes: The current processes.
         refetched: Partitions whose replica is in the ISR again, according to the leader. The
             replica's log reaches the end of the leader's log.
-        missing: Partitions whose replica is not yet in the ISR. The fault does not judge them; the
-            checkers do.
+        missing: Partitions whose replica is not yet in the ISR. The checkers decide whether this is
+            a failure.
         log_ends: For each partition, the end offset of the replica's log, read from its files.
     """
 
@@ -125,8 +127,8 @@ class BitFlipEffect:
     """Flipped bits, confirmed by an independent reader: the batch does not match its CRC.
 
     Attributes:
-        latent: True if the broker was stopped in order, and so checks no batch at its start. False
-            if it was killed, and so reads the last segments to recover them.
+        latent: True if the broker was stopped in order. At its next start, such a broker checks no
+            batch. False if the broker was killed. Then it reads the last segments to recover them.
         found: The reader's error for each segment.
         ran_s: Seconds from the restart of the brokers to the confirmation.
     """
@@ -149,7 +151,7 @@ class BitsRightEffect:
         flipped_back: Partitions whose bit was still flipped, and was flipped back.
         gone: Partitions whose batch no longer existed. The broker had noticed the damage and
             fetched the batch again.
-        sound: The number of batches in these replicas afterwards. Each matched its CRC.
+        sound: The number of batches in these replicas after the heal. Each batch matched its CRC.
     """
 
     took_s: float
@@ -183,9 +185,10 @@ class ReadOnlyEffect:
 
     Attributes:
         errors: For each node, the error of a test write before and after: `["", "EROFS"]`.
-        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
+        graceful: Nodes whose broker ended by itself within the limit. The other targets were killed
+            later.
         processes: The broker processes that were stopped.
-        refused: For each node, the process that was started on the read-only disk and ended by
+        refused: For each node, the process that was started on the read-only disk. It ended by
             itself.
     """
 

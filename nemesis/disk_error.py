@@ -1,10 +1,10 @@
 """The fault `disk-error`: reads, writes or flushes of a broker's disk fail with EIO.
 
-A disk with bad sectors, or an unplugged disk, behaves like this. Kafka takes a log folder out of
-service at the first error of its files. Kafka ends if it has no other log folder. A broker whose
-pages are still in the kernel's cache may not notice read errors. Data that could not be written was
-not acknowledged, so no acknowledged message is lost. The heal repairs the disk and starts the
-broker.
+A disk with bad sectors, or an unplugged disk, behaves like this. At the first error of a file,
+Kafka takes the file's log folder out of service. Kafka ends if it has no other log folder. A broker
+may not notice read errors while its data is still in the kernel's page cache. Data that could not
+be written was not acknowledged, so no acknowledged message is lost. The heal repairs the disk and
+starts the broker.
 """
 
 from cluster.protocol import DISK_REQUESTS
@@ -21,7 +21,7 @@ class DiskError(BrokenDisks):
         site: The run's cluster and hosts. The hosts can make disk requests fail.
 
     Raises:
-        ClusterError: The hosts do not support this.
+        ClusterError: The hosts cannot make disk requests fail.
     """
 
     links = ()

@@ -24,7 +24,7 @@ class DiskFull:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit disks.
+        site: The run's cluster and hosts. The hosts must be able to limit disks.
 
     Raises:
         ClusterError: The hosts do not limit disks.
@@ -73,7 +73,7 @@ class DiskFull:
     def heal(self) -> None:
         """Remove the ballast and restart all brokers.
 
-        A broker that still runs has an offline log.
+        A broker that is still running must be restarted, because its log is offline.
         """
         self._hit.brokers.note_heal()
         on_each(self.targets, self._mend)
@@ -83,7 +83,7 @@ class DiskFull:
         return self._hit.wait_right(patience)
 
     def _stay_full(self, patience: Patience) -> None:
-        """Wait for the brokers to end. Refill space that they free by deleting files."""
+        """Wait for the brokers to end. If they delete files, fill the free space again."""
         until_s = stopwatch_s() + patience.limit_s
         while (left_s := until_s - stopwatch_s()) > 0:
             moment = Patience(limit_s=min(REFILL_S, left_s), stop=patience.stop)

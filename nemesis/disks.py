@@ -14,7 +14,8 @@ class HitDisks:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit disks, and the brokers can be killed.
+        site: The run's cluster and hosts. The hosts must be able to limit disks, and the cluster
+            must be able to kill brokers.
 
     Attributes:
         brokers: The brokers before the fault.

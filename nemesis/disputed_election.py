@@ -10,8 +10,8 @@ voters may be unavailable, too. No disk loses data, because SIGKILL keeps the pa
 The hosts must be able to make links slow. Random schedules use this fault in virtual time only,
 because a majority may be down. On real hosts, a plan must list the fault explicitly.
 
-The fault reads the votes from the nodes' own logs. The effect names the voters that were killed
-before the confirmation, not the later ones.
+The fault reads the votes from the nodes' own logs. The effect names only those voters that were
+killed before the confirmation.
 """
 
 import itertools
@@ -41,14 +41,14 @@ LED_S = 2.5
 STRUCK_LIMIT_S = 30.0
 """Seconds for several election timeouts, with restarts of brokers between them."""
 END_LIMIT_S = 15.0
-"""Seconds for a kill, which takes up to 10 s on a busy machine, and the following start."""
+"""Seconds for a kill and the following start. On a busy machine, a kill takes up to 10 s."""
 RETRY_S = 0.2
 LEAST_VOTERS = 3
 """The smallest number of voters: two candidates, and a voter that votes for one of them."""
 
 
 class DisputedElection:
-    """A fault that kills leaders, and voters just after their vote, until the heal.
+    """Until the heal, this fault kills each leader, and each voter just after its vote.
 
     Args:
         aim: The fault's id and targets. The targets must be all voters. The random source chooses
@@ -138,7 +138,7 @@ class DisputedElection:
         return self._over.is_set() or self._aim.is_late
 
     def _strike_voter(self, node: str) -> None:
-        """Kill and restart a voter when its log shows a new vote for another candidate."""
+        """Kill and restart a voter whenever its log shows a new vote for another node."""
         while not self._is_over():
             try:
                 with self._turns[node]:
@@ -170,7 +170,7 @@ class DisputedElection:
             self._pause(LED_S)
 
     def _restart(self, node: str) -> bool:
-        """Kill a voter and start it again. Return False if it is down, or the fault has ended."""
+        """Kill a voter and start it again. Return False if the voter is down or the fault over."""
         if self._is_over() or not broker_runs(self._site, node):
             return False
         self._cluster.kill_node(node)

@@ -1,8 +1,8 @@
-"""The measured effects of faults: one dataclass for each kind, as JSON in the `faults` table.
+"""The measured effects of faults: a dataclass for each kind. The `faults` table has them as JSON.
 
-Each of the columns `effect` and `heal_effect` contains one effect, with `kind` added: `{"kind":
-"cut", ...}`. A `SaysItself` effect describes its own measurement in a sentence. This sentence is
-added as `told`, and pages print it.
+The columns `effect` and `heal_effect` contain one effect each, and its kind: `{"kind": "cut",
+...}`. A `SaysItself` effect describes its own measurement in a sentence. The JSON contains this
+sentence as `told`, and pages print it.
 """
 
 import json

@@ -1,16 +1,16 @@
-"""Schedule the faults of levels above 0: more often, in aftermaths, and in more lanes at once.
+"""Schedule the faults of levels above 0. They come more often, in aftermaths, and in more lanes.
 
-A lane is a sequence of faults that do not overlap. The functions are pure, with randomness from the
-seed only. Faults that disable no node (clocks, leadership, topics) have a lane of their own. The
-level sets the number of lanes for faults that disable nodes or degrade their links. With two lanes,
-one has process faults and the other link faults, so that parallel faults share no aspect. Further
-lanes repeat these kinds. If two faults claim the same aspect of a node, the later fault waits
-(`nemesis.claims`).
+A lane is a sequence of faults that do not overlap. The functions are pure: all randomness comes
+from the seed. Faults that disable no node (clocks, leadership, topics) have a lane of their own.
+The level sets the number of lanes for faults that disable nodes or degrade their links. With two
+lanes, one has process faults and the other link faults, so that parallel faults share no aspect.
+Further lanes repeat these kinds. If two faults claim the same aspect of a node, the later fault
+waits (`nemesis.claims`).
 
-These rules hold at every level. A fault that destroys records, or that hits or divides all nodes,
-is scheduled in the first lane only. A fault that destroys records runs alone, with a pause before
-and after it (`nemesis.turns`). When the main phase ends, the last fault of each lane has ended, and
-the cluster has settled.
+These rules hold at every level. Only the first lane has faults that destroy records, and faults
+that hit or divide all nodes. A fault that destroys records runs alone, with a pause before and
+after it (`nemesis.turns`). When the main phase ends, the last fault of each lane has ended, and the
+cluster has settled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,8 @@ _OF_LONG = 2
 faults only. Otherwise a majority would be down nearly always, and no message could be sent."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
 """The longest pauses in seconds between a planned heal and the lane's next fault, at levels with
-aftermaths. The second value is for lanes with short faults only: elections need time to end."""
+aftermaths. The second value is for lanes that have only short faults, because elections need time
+to end."""
 _AFTERMATHS = 1 / 2
 """The share of faults that hit a node in an aftermath. It applies if the level has aftermaths and
 the fault can hit any node."""
@@ -65,8 +66,8 @@ def deal_escalated(
         plan: The plan of the run.
         families: The possible kinds of each family.
         level: The level of the plan.
-        few: Up to this number of families, each round has one kind of every family. With more
-            families, each round has every kind.
+        few: If there are at most this many families, each round has one kind of every family.
+            Otherwise each round has every kind.
         led: Whether the system reports the leader of its controllers.
     """
     by_family = len(families) <= few
@@ -79,7 +80,7 @@ def deal_escalated(
 
 
 def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes | None]]:
-    """Return the families of each lane, and the group of nodes (if any) that the lane must hit.
+    """Return the families of each lane, and the group of nodes that the lane must hit, or None.
 
     Every kind is in the first suitable lane, so that no kind is left out.
     """
@@ -98,7 +99,7 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
     """Return two lanes. Faults of the second lane hit a node that already has a fault.
 
-    Return only one lane if both lanes would change one aspect of a node.
+    Return only one lane if the two lanes would change the same aspect of a node.
     """
 
     def of_second(kind: Kind) -> bool:
@@ -125,7 +126,7 @@ def _side_by_side(taking: Families, count: int) -> list[Families]:
 
 
 def _some(families: Families, wanted: Callable[[Kind], bool]) -> Families:
-    """Return the wanted kinds of each family that has some."""
+    """Return the wanted kinds of each family. Leave out families without wanted kinds."""
     kinds = {
         family: tuple(name for name in names if wanted(KINDS[name]))
         for family, names in families.items()
@@ -154,9 +155,10 @@ class _Lane:
     Args:
         plan: The plan of the run.
         families: The kinds of each family in this lane.
-        number: The number of the lane.
+        number: The index of the lane, from 0.
         strikes: The group of nodes that each fault of this lane hits. None if the level decides.
-        by_family: Whether each round has one kind of every family, instead of every kind.
+        by_family: True if each round has one kind of every family, False if each round has every
+            kind.
         led: Whether the system reports the leader of its controllers.
 
     Attributes:

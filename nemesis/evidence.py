@@ -1,7 +1,8 @@
 """Rules that decide from two measurements whether a link's quality changed: pure functions.
 
 A share, such as the share of lost datagrams, changed if Fisher's exact test (one-sided) gives a
-probability below `CHANCE`. A time changed if it grew by at least half of the fault's nominal value.
+probability below `CHANCE`. A duration changed if it grew by at least half of the fault's nominal
+value.
 """
 
 import math
@@ -53,11 +54,12 @@ def is_whole(sent: int, came: int) -> bool:
 
 
 def held_flows(midway: Measured, over: Measured, flows: int) -> int | None:
-    """Return the number of held flows. Their datagrams arrived only after the measurement midway.
+    """Return how many flows were held: all their datagrams arrived after the midway measurement.
 
-    Return None if only some datagrams of a flow had arrived midway. This happens when a stall
-    begins during the measurement. Datagrams that never arrive are ignored. If the whole link
-    stalls, all flows are held. The same happens if a machine stands still for a while.
+    Return None if some datagrams of a flow arrived before the midway measurement, and others later.
+    This happens when a stall begins during the measurement. Datagrams that never arrive are
+    ignored. If the whole link stalls, all flows are held. All flows are also held if a machine
+    stands still for a while.
 
     Args:
         midway: The measurement halfway.
@@ -133,7 +135,8 @@ def median_ms(measured: Measured) -> float | None:
 def spread_ms(measured: Measured) -> float | None:
     """Return the distance in milliseconds between the first and third quartile of round trips.
 
-    If a machine stalls at times, only a few round trips become long. Quartiles ignore them.
+    If a machine stalls at times, only a few round trips become long, and these do not change the
+    quartiles.
     """
     if len(measured.round_trip_ms) < 2:  # noqa: PLR2004 - a spread needs two
         return None
@@ -142,7 +145,7 @@ def spread_ms(measured: Measured) -> float | None:
 
 
 def rate_of(measured: Measured, size: int) -> float | None:
-    """Return the kilobits that arrived per second, without headers. None for too few datagrams."""
+    """Return the rate of the arriving payload in kbit/s, or None for too few datagrams."""
     if measured.arrived < 2 or measured.lasted_s <= 0:  # noqa: PLR2004 - a rate needs an interval
         return None
     came = measured.arrived + measured.copies - 1

@@ -1,4 +1,4 @@
-"""Find the family of faults that schedules a kind of fault on the hosts of a plan."""
+"""Find the family to which a kind of fault belongs on the hosts of a plan."""
 
 from cluster.protocol import Ability
 from nemesis.registry import KINDS, kind_named
@@ -6,7 +6,7 @@ from results.record.plan import Plan
 
 
 def is_of(family: str, hosts: str) -> bool:
-    """Return whether a family has a kind on a plan's hosts. Abilities of the hosts are ignored."""
+    """Return whether a family has kinds for this sort of hosts, whatever these hosts can do."""
     return any(family == kind.family_for(hosts) for kind in KINDS.values())
 
 

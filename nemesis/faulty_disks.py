@@ -1,4 +1,4 @@
-"""Code shared by the faults on failing disk requests: the disks, and the brokers on them."""
+"""Code shared by the faults that make disk requests fail: the disks and the brokers on them."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ class BrokenDiskEffect:
     """Disks with failing requests, measured by a test page and by the disks' own counters.
 
     Attributes:
-        how: The failure of requests: `refused`, `torn`, `short`.
+        how: How the requests fail: `refused`, `torn` or `short`.
         request: The kind of failing requests: `read`, `write`, `fsync`.
         errors: For each node, the error of a test page before and during the fault: `["", "EIO"]`.
-        stored: For each node, the bytes of the test page that were on the disk, and the full size
+        stored: For each node, how many bytes of the test page were on the disk, and the full size
             of the page.
         met: For each node, the number of failed requests of the broker.
         processes: The broker processes, and their states a few seconds later.
@@ -61,11 +61,11 @@ class MendedDiskEffect:
 
     Attributes:
         took_s: Seconds from the heal to the registration.
-        stored: For each node, the bytes of a test page that were on the disk.
+        stored: For each node, how many bytes of a test page were on the disk.
         flushed: For each node, the number of files that Logquake flushed before the broker started.
             The kernel reports a lost write once, to the first process that opens the file. So
             Logquake receives that error, and the broker does not.
-        how: The failure of requests until the heal.
+        how: How the requests failed until the heal.
         met: For each node, the number of the broker's requests that failed during the whole fault.
         processes: The current broker processes.
     """
@@ -98,7 +98,7 @@ class BrokenDisks:
         aim: The fault's id and targets.
         site: The run's cluster and hosts. The hosts make requests fail, and the brokers can be
             killed.
-        how: The failure of requests, as in `CanFaultDisk`.
+        how: How the requests fail, as in `CanFaultDisk`.
         request: The kind of requests that fail.
 
     Attributes:
@@ -107,7 +107,7 @@ class BrokenDisks:
         killer: The cluster, which kills brokers.
 
     Raises:
-        ClusterError: The hosts or the cluster do not support this.
+        ClusterError: The hosts cannot make requests fail, or the cluster cannot kill brokers.
     """
 
     def __init__(self, aim: Aim, site: Site, *, how: str, request: str) -> None:

@@ -1,11 +1,11 @@
 """The fault `few-handles`: a broker can open only a few more files and connections.
 
 This happens if the limit of file descriptors has its default value, or if many clients connect at
-once. The fault lowers the broker's soft limit of `RLIMIT_NOFILE` to the number of its open
-descriptors plus 0 to 8 (prlimit(2)). Then Logquake opens connections that use up the free
-descriptors. The broker's next attempt to open a file or accept a connection fails with EMFILE. A
-log folder of Kafka goes offline at the first file that cannot be opened, such as a checkpoint. A
-broker without another log folder halts.
+once. The fault lowers the broker's soft limit `RLIMIT_NOFILE` (prlimit(2)). The new limit is the
+number of open descriptors plus 0 to 8. Then Logquake opens connections that use up the free
+descriptors. The broker's next attempt to open a file or accept a connection fails with EMFILE. If
+Kafka cannot open a file, such as a checkpoint, it takes the log folder offline. A broker without
+another log folder halts.
 
 In about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then
 the broker may continue with the few descriptors. The heal restores the limit, and starts a broker
@@ -38,7 +38,7 @@ class FewHandles:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit resources.
+        site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Raises:
         ClusterError: The hosts do not limit resources.
@@ -77,7 +77,7 @@ class FewHandles:
             self._fill(node)
 
     def confirm(self, patience: Patience) -> HandlesEffect | None:
-        """Confirm that each broker has used all its descriptors, or ended because of that."""
+        """Confirm that each broker has no descriptor left, or has ended for this reason."""
         try:
             wait_until(
                 lambda: all(self._has_none_left(node) for node in self._hit.each()),
@@ -121,7 +121,7 @@ class FewHandles:
                 raise
 
     def _is_free(self, node: str) -> bool:
-        """Return whether a broker has its old limits. Return True if the broker has ended."""
+        """Return whether a broker has its old limits again, or has ended."""
         before = self._before[node]
         try:
             now = self._hit.hosts.handles(self._hit.brokers.before[node])
@@ -150,8 +150,8 @@ class FewHandles:
     def _fill(self, node: str) -> None:
         """Open connections to a broker, one by one, until the broker has no descriptor left.
 
-        Then stop. If Kafka cannot accept a connection, it retries and logs a stack trace all the
-        time.
+        Stop at that point: a Kafka broker that cannot accept a connection retries all the time, and
+        logs a stack trace each time.
         """
         crowd = self._crowd.setdefault(node, [])
         address = self._address(node)

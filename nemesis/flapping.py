@@ -1,8 +1,8 @@
 """The fault `flapping`: the targets are cut off and reconnected repeatedly, at random times.
 
-Sessions end and begin before the cluster has recovered, and elections follow one another. Probes
-check that each phase really cuts or reconnects the links. The whole fault uses one cut id. The heal
-removes the cut, in any phase.
+Brokers lose their sessions and get new ones before the cluster has recovered, and one election
+follows the other. Probes check that each phase really cuts or reconnects the links. All cuts of the
+fault have the same id. So the heal can remove the current cut in any phase.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,8 +19,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 FIRST_S = 0.3
-"""Seconds of the first cut, and of the first open phase. Both are short, so that both are confirmed
-soon."""
+"""The length in seconds of the first cut and of the first open phase. Both are short, so that both
+are confirmed soon."""
 CUT_S = (0.5, 4.0)
 """The shortest and longest cut in seconds. Only the longer cuts end a broker's session (3 s)."""
 OPEN_S = (0.5, 2.0)
@@ -34,7 +34,7 @@ class Flapping:
 
     Args:
         aim: The fault's id and targets, and the random source that chooses the rhythm.
-        site: The run's cluster and hosts. The network is cut.
+        site: The run's cluster and hosts. The fault cuts links of this network.
     """
 
     def __init__(self, aim: Aim, site: Site) -> None:
@@ -55,7 +55,7 @@ class Flapping:
         self._background = Background()
 
     def undo(self) -> tuple[Join, ...]:
-        """Return the undo step that removes the cut, in any phase."""
+        """Return the undo step that removes the current cut, if any."""
         return (Join(cut_id=self._cut_id, links=self.links),)
 
     def inject(self) -> None:
@@ -128,7 +128,7 @@ class Flapping:
         return self._over.is_set() or self._aim.is_late
 
     def _phase(self, *, cut: bool, hold_s: float) -> None:
-        """Cut or reconnect the links, check this with probes, and keep the state for a while."""
+        """Cut or reconnect the links, check the result with probes, and then wait for a while."""
         at_s = stopwatch_s() - self._started_s
         with self._turn:
             if self._is_over():

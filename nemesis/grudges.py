@@ -1,7 +1,7 @@
 """Shapes of network partitions, as graphs: an edge a -> b drops the packets from a to b.
 
-The functions are pure. Jepsen calls such a shape a grudge: the nodes that a node refuses to hear.
-Here the edges have the direction of the packets, as in `cluster.protocol.Link`.
+The functions are pure. Jepsen calls such a shape a grudge: each node refuses to hear certain other
+nodes. Here the edges have the direction of the packets, as in `cluster.protocol.Link`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ LEAST_RING = 3
 
 
 def isolation(nodes: Collection[str], targets: Collection[str]) -> "nx.DiGraph[str]":
-    """Cut each target from all other nodes, including other targets, in both directions."""
+    """Cut all links of each target in both directions, including links to other targets."""
     return _cut(
         nodes,
         ((a, b) for a, b in itertools.permutations(nodes, 2) if a in targets or b in targets),
@@ -51,9 +51,9 @@ def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
     """Cut links so that each node reaches a majority, and no two nodes reach the same majority.
 
     The nodes form a ring. Each node reaches the same number of neighbours on both sides. The node
-    and these neighbours are a majority. If the number of nodes is even and a majority needs one
-    more node, each node also reaches the opposite node. With three nodes, only the link between the
-    first and the last node is cut.
+    and these neighbours are a majority. If the number of nodes is even, these nodes may be one too
+    few for a majority. Then each node also reaches the opposite node. With three nodes, only the
+    link between the first and the last node is cut.
 
     Args:
         order: The nodes around the ring.
@@ -74,7 +74,7 @@ def majorities_ring(order: Sequence[str]) -> "nx.DiGraph[str]":
 def split_around(
     bridge: Collection[str], left: Collection[str], right: Collection[str]
 ) -> "nx.DiGraph[str]":
-    """Cut two sides from each other, in both directions. The bridge reaches all nodes."""
+    """Cut all links between two sides, in both directions. The bridge reaches all nodes."""
     return _cut([*left, *bridge, *right], _both(itertools.product(left, right)))
 
 
@@ -84,10 +84,10 @@ def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
 
 
 def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -> tuple[str, ...]:
-    """Return a random smaller half of the nodes. Nodes of `within` are chosen first.
+    """Return a random minority of the nodes. Nodes of `within` are chosen first.
 
     Args:
-        nodes: All nodes. The half has two of five nodes, and one of three.
+        nodes: All nodes. The minority has two of five nodes, or one of three.
         within: The nodes that the fault aims at.
         rng: The source of random choices.
     """

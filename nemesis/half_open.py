@@ -1,15 +1,16 @@
 """Code shared by the half-open faults: connections deliver nothing, although both ends keep them.
 
 A NAT, a firewall or a dead switch that has forgotten a connection acts like this. All packets of
-the connection are dropped, also RST and FIN. If one end closes the connection, the other end does
-not notice. The connection is then half-open (RFC 9293, section 3.5.1), and the other end needs a
-timeout of its own. New connections work.
+the connection are dropped, including RST and FIN. So if one end closes the connection, the other
+end does not notice. The connection is then half-open (RFC 9293, section 3.5.1), and the other end
+needs a timeout of its own. New connections work.
 
 Three facts from the kernels prove the fault on one connection. Its packets were dropped. Data was
-sent again, but is not acknowledged. Both ends still have the same established sockets. Meanwhile
-new connections between the same two machines must succeed. A connection without traffic proves
-nothing. In this case the fault blocks one more connection at a time, until one proves the fault.
-After the heal TCP retransmits the waiting data, or an end that has closed answers with an RST.
+retransmitted, but no acknowledgement arrived. Both ends still have the same established sockets.
+Meanwhile new connections between the same two machines must succeed. A connection without traffic
+proves nothing. In this case the fault blocks one more connection at a time, until one proves the
+fault. After the heal, TCP retransmits the waiting data. If the receiver has closed its end, it
+answers with an RST.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from nemesis.undo import Unblock
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANOTHER_S = 1.0
-"""Seconds without evidence until the fault blocks one more connection."""
+"""If there is no evidence for this many seconds, the fault blocks one more connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,8 @@ class DeadConnection:
 
     Attributes:
         connection: The two ends: `n1:40000 > n2:9092`.
-        inodes: The inodes of the sockets at client and server, unchanged since before the fault.
+        inodes: The inodes of the client's and the server's socket. They are the same as before the
+            fault.
         dropped: The number of packets that the firewall dropped.
         unacknowledged: Bytes that client and server sent without an acknowledgement. In virtual
             time, this is the number of messages.
@@ -55,7 +57,7 @@ class HalfOpenEffect:
         block_id: The id of the firewall rules (the block) on the hosts.
         took_s: Seconds until the fault was confirmed.
         drawn: All chosen connections, whose packets are dropped.
-        dead: The connections among them that prove the fault.
+        dead: The chosen connections that prove the fault.
         opened: New connections that succeeded meanwhile: `n1 > n2:9092`.
     """
 
@@ -83,7 +85,7 @@ class PassAgainEffect:
     """Connections whose packets are no longer dropped.
 
     Attributes:
-        took_s: Seconds until no firewall had a rule and new connections succeeded.
+        took_s: Seconds until all firewall rules were gone and new connections succeeded.
         dropped: The number of dropped packets of all connections, just before the heal.
         held: The number of connections that both ends still had just before the heal. The other
             connections were closed.
@@ -180,7 +182,7 @@ class HalfOpen:
         self._grown_s = stopwatch_s()
 
     def _proven(self) -> HalfOpenEffect | None:
-        """Look for a proof once. If there was none for a while, block one more connection."""
+        """Look for a proof once. After a while without proof, block one more connection."""
         packets = self._hosts.blocked(self._block_id)
         now = self._connections.now()
         dead = {

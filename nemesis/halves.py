@@ -13,7 +13,7 @@ from nemesis.protocol import Aim, Site
 
 
 def halves(aim: Aim, site: Site) -> Cut:
-    """Make the fault. The nodes of the smaller half become its targets."""
+    """Make the fault. The nodes of the smaller half become the fault's targets."""
     nodes = site.cluster.nodes
     half = smaller_half(nodes, aim.targets, aim.rng)
     return Cut(replace(aim, targets=half), site, split(nodes, half))

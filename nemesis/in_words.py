@@ -1,4 +1,4 @@
-"""The texts about each kind of fault for the table in `docs/faults.md`."""
+"""The texts of the table in `docs/faults.md`, which describes each kind of fault."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ class InWords:
 
     Attributes:
         does: The effect of the fault on the cluster.
-        injected: The means of the injection.
+        injected: How the fault is injected.
         proven: The measurement that proves the effect.
-        undone: The means of the heal, and the measurement that proves it.
+        undone: How the fault is healed, and the measurement that proves the heal.
         costs: The records that a correct Kafka may lose because of the fault, and the reason that
             allows the loss.
     """

@@ -1,10 +1,10 @@
 """The fault `keeper-kill`: the ZooKeeper that keeps the metadata is killed with SIGKILL.
 
 Brokers continue with the metadata that they have. Leaders continue to serve, but no ISR changes, no
-leader is elected, and no topic is created. ZooKeeper has its writes in a log, and the sessions
-continue when it has read this log. The heal starts ZooKeeper. Brokers whose sessions ended
-meanwhile register again. There is one ZooKeeper server, so the fault does not imitate the loss of
-one member of an ensemble.
+leader is elected, and no topic is created. ZooKeeper keeps its writes in a log. After a restart it
+reads this log, and then the sessions continue. The heal starts ZooKeeper. Brokers whose sessions
+ended meanwhile register again. There is one ZooKeeper server, so the fault does not imitate the
+loss of one member of an ensemble.
 """
 
 from nemesis.in_words import InWords

@@ -1,8 +1,8 @@
 """The fault `keeper-pause`: the ZooKeeper that keeps the metadata is paused with SIGSTOP.
 
-Its connections stay open, but it does not answer. When it continues, the sessions of brokers and of
-the controller have expired by its own clock. All of them may learn this at once. The heal sends
-SIGCONT.
+Its connections stay open, but it does not answer. When ZooKeeper continues, the sessions of the
+brokers and of the controller have expired by its own clock. The brokers and the controller may all
+learn this at once. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords

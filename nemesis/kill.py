@@ -14,11 +14,13 @@ from results.record.clock import stopwatch_s
 
 
 class Kill:
-    """A fault that kills brokers. They disappear from `/proc`, and later register again.
+    """A fault that kills brokers: their processes disappear from `/proc`.
+
+    After the heal, the brokers register again.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The brokers are killed.
+        site: The run's cluster and hosts. The fault kills brokers of this cluster.
     """
 
     links = ()

@@ -2,9 +2,10 @@
 
 This happens if a rack, a hypervisor or an orchestrator fails, but the machines keep their memory.
 All written data is in the kernel's page cache, so no acknowledged message may be lost. Each server
-starts from its files alone, without a leader, follower or controller to ask. The heal starts all
-servers. ZooKeeper, if there is one, keeps running. For a power loss of all brokers, a plan lists
-`power-loss` with the target `all` by hand. That fault may lose data that no replica had flushed.
+starts from its own files. It has no leader, follower or controller to ask. The heal starts all
+servers. ZooKeeper, if there is one, keeps running. To simulate a power loss of all brokers, list
+`power-loss` with the target `all` in the plan. That fault may lose data that no replica had
+flushed.
 """
 
 from nemesis.in_words import InWords

@@ -1,8 +1,8 @@
 """The fault `kill-remade`: a topic is deleted and created again while a killed broker is down.
 
-A killed broker does not hand over leadership and does not close its logs. So it finds the deleted
-topic's log unchanged. The broker keeps its disk (the fault `wipe` deletes it). For the other steps,
-see `nemesis/remade.py`.
+A killed broker does not hand over leadership and does not close its logs. So after its restart, it
+finds the log of the deleted topic unchanged. The broker keeps its disk (the fault `wipe` deletes
+it). For the other steps, see `nemesis/remade.py`.
 """
 
 from nemesis.in_words import InWords
@@ -12,7 +12,7 @@ from nemesis.remade import Remade
 
 
 def kill_remade(aim: Aim, site: Site) -> Remade:
-    """Make the fault. Its targets are killed."""
+    """Make the fault. The fault kills its targets."""
     return Remade(aim, site, Kill(aim, site))
 
 

@@ -19,13 +19,13 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 LATEST_S = 3.0
-"""The minimum number of seconds that a real Kafka broker needs to start."""
+"""A real Kafka broker needs at least this many seconds to start."""
 MOST_STRIKES = 8
 LOOK_S = 0.05
 
 
 class KillTwice:
-    """A fault that kills a broker, and kills it again before it is back.
+    """A fault that kills a broker twice: the second time before the restarted broker is back.
 
     Args:
         aim: The fault's id and targets.
@@ -45,7 +45,7 @@ class KillTwice:
         return self._kill.undo()
 
     def inject(self) -> None:
-        """Kill the brokers, start them, and kill each before it is back.
+        """Kill the brokers, start them, and kill each broker again before it is back.
 
         Raises:
             ClusterError: A broker does not end, or the main phase ends meanwhile.

@@ -19,17 +19,17 @@ class Kind:
 
     Attributes:
         family: The family that a plan's `nemesis` lists. A family has one or several kinds.
-        family_on_hosts: The family that schedules this kind on real hosts, if this differs from
-            `family`. Otherwise empty.
+        family_on_hosts: The family that schedules this kind on real hosts. Empty if this is also
+            `family`.
         make: The function that makes a fault of this kind.
-        confirm_s: The usual seconds until the effect is confirmed, if that takes long. A schedule
-            reserves this time.
+        confirm_s: The usual number of seconds until the effect is confirmed, if this takes long. A
+            schedule reserves this time.
         settle_s: The usual seconds from the heal until all is normal again, including starts of
             brokers. A schedule reserves this time, but it is not a limit.
         needs: The required abilities of hosts and system. These abilities alone decide whether the
             kind works.
-        aims: The roles that random schedules use as targets. Empty for the roles of the common
-            deck. The coordinator role is left out in runs without groups and transactions.
+        aims: The roles that random schedules use as targets. If empty, they use the roles of the
+            common deck. Runs without groups and transactions do not use the role `coordinator`.
         aspect: The aspect of a node that this kind changes. Two faults on one aspect of a node
             exclude each other.
         least_nodes: The smallest cluster in which this kind has an effect.
@@ -38,10 +38,10 @@ class Kind:
             no other replica has them. A random schedule starts this kind alone, after every
             partition had a full ISR for a while (`nemesis.turns`). In a plan written by hand, the
             fault starts at the given time.
-        suits: A function that returns whether a plan's runs can use this kind.
-        unless: The change of the plan that would make this kind possible, as text.
-        only: The roles that this kind can target. Empty for any role. A node's name is always
-            possible.
+        suits: A function that returns whether the runs of a plan can use this kind.
+        unless: The text that says how to change the plan so that this kind becomes possible.
+        only: The roles that this kind can target. If empty, it can target any role. The name of a
+            node is always possible.
         on_controllers: Whether this kind also works on separate controllers.
         spares: Whether this kind needs a node besides the targets.
         starts: The number of successive starts of brokers within `settle_s`.
@@ -117,5 +117,5 @@ class Kind:
 
     @property
     def asks(self) -> bool:
-        """Return whether the targets' own brokers must report the effect, so that they must run."""
+        """Return whether the targets' own brokers must report the effect, and so must run."""
         return self.aspect is Aspect.CLOCK

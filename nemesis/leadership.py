@@ -34,8 +34,8 @@ class Partition:
     Args:
         aim: The fault's targets, and its partition if the plan names one.
         site: The run's cluster and hosts.
-        concerns: The condition for a random choice. If no partition fulfils it, the choice is among
-            all partitions.
+        concerns: The condition that a randomly chosen partition should meet. If no partition meets
+            it, any partition is chosen.
 
     Raises:
         ClusterError: There is no partition, or the cluster cannot change leaders.
@@ -49,7 +49,7 @@ class Partition:
         self.place = aim.place or self._drawn(aim, concerns)
 
     def led(self) -> Led:
-        """Return the current state. On a busy machine this needs several queries.
+        """Return the current state. On a busy machine, several queries may be necessary.
 
         Raises:
             ClusterError: No node reports the state.
@@ -60,7 +60,7 @@ class Partition:
         return now
 
     def wait(self, wanted: Callable[[Led], bool], patience: Patience, *, what: str) -> Led | None:
-        """Wait for a wanted state, and return it. Return None after a timeout."""
+        """Wait for a wanted state, and return this state. Return None after a timeout."""
 
         def as_wanted() -> Led | None:
             now = self._told()
@@ -91,7 +91,7 @@ class Partition:
         return f"{self.place[0]}-{self.place[1]}"
 
     def _drawn(self, aim: Aim, concerns: Concerns) -> Place:
-        """Choose one of the run's partitions at random, if possible one that fits the targets."""
+        """Choose a partition of the run at random. Prefer partitions that fit the targets."""
         view = self._site.cluster.view()
         states = view.partitions if view else {}
         own = {at: state for at, state in sorted(states.items()) if not at[0].startswith(INTERNAL)}
@@ -128,7 +128,7 @@ class MovedPartition:
         self._started_s = stopwatch_s()
 
     def undo(self) -> tuple[Reassign, ...]:
-        """Return the undo step that restores the old replicas in their order."""
+        """Return the undo step that restores the old replicas in their old order."""
         place, replicas = self.partition.place, self.before.replicas
         return (Reassign(topic=place[0], partition=place[1], replicas=replicas),)
 

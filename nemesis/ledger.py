@@ -1,4 +1,4 @@
-"""The ledger of a run: the undo steps of each fault, on disk before the fault begins.
+"""The ledger of a run: a file with the undo steps of each fault, written before it begins.
 
 `ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
 line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk
@@ -83,7 +83,7 @@ class Ledger:
 def open_entries(path: Path) -> tuple[Entry, ...]:
     """Return the entries whose heal is not confirmed, in order. Empty if there is no ledger.
 
-    A last line that a crash cut off is left out, because the fault of this line had not begun.
+    If a crash cut off the last line, this line is ignored, because its fault had not begun.
     """
     entries: dict[int, Entry] = {}
     for text in read_lines(path):
@@ -156,11 +156,12 @@ def _righted(undo: Undo, paths: RunPaths, logs: Logs) -> str | None:
 
 
 def _undone(undo: Undo, left: Collection[ProcessId], marked: bytes) -> str | None:
-    """Continue a paused process of a dead run. Return text about it, or None if nothing was done.
+    """Continue a paused process of a dead run. Return what was done as text, or None.
 
     Args:
         undo: The undo step.
-        left: Processes of the run that still run on this machine. No other process is touched.
+        left: Processes of the run that are still alive on this machine. Logquake signals only these
+            processes.
         marked: The marker in the environment of these processes.
     """
     match undo:

@@ -2,8 +2,8 @@
 
 Level 0 is the default schedule. The higher levels have a schedule of their own
 (`nemesis/escalated.py`). Four rules hold at every level. A fault that destroys records begins
-alone. Faults on one aspect exclude each other on a node. Each fault's effect is measured. The main
-phase ends with time for the cluster to settle.
+alone. Two faults on the same aspect of a node exclude each other. Each fault's effect is measured.
+The main phase ends with time for the cluster to settle.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,13 @@ class Level:
     """The rules of a level.
 
     Attributes:
-        pace: The factor on the plan's interval between faults: 0.5 means half the interval.
-        moments: The share of faults that are held only for a moment, shorter than a broker's
-            session.
+        pace: The factor by which the plan's interval between faults is multiplied: 0.5 means half
+            the interval.
+        moments: The share of faults that are held only for a moment, which is shorter than a
+            broker's session timeout.
         aftermath: Whether the next fault of a lane starts at the planned heal of the previous
-            fault, before the cluster is healthy. It then hits nodes that have just come back or
-            been elected.
+            fault, before the cluster is healthy. Such a fault hits nodes that have just come back
+            or have just been elected.
         lanes: The number of simultaneous faults that disable nodes or their links.
         spares_majority: Whether the second fault hits only the one process that already has a
             fault, so that a majority stays healthy.
@@ -81,11 +82,11 @@ LULL_EVERY_S = 20.0
 
 
 def after_lull(at_s: float, lull_s: float) -> float:
-    """Return the earliest start of a due fault: now, or at the end of the current lull.
+    """Return the time at which a due fault can start: now, or at the end of the current lull.
 
     Args:
         at_s: Seconds from the start of the main phase.
-        lull_s: The length of each lull. 0 for no lulls.
+        lull_s: The length of each lull in seconds. 0 means that there are no lulls.
     """
     over_s = (at_s // LULL_EVERY_S + 1) * LULL_EVERY_S
     return over_s if at_s >= over_s - lull_s else at_s
@@ -96,10 +97,10 @@ class Climbed:
     """A finished run of a search through the levels.
 
     Attributes:
-        level: The level of its plan.
-        valid: Its verdict.
-        quiet: Whether the verdict is unknown only because of too little traffic. Such a run does
-            not count against the level.
+        level: The level of the run's plan.
+        valid: The verdict of the run.
+        quiet: Whether too little traffic is the only reason for the verdict `unknown`. Such a run
+            does not count against the level.
     """
 
     level: int

@@ -67,7 +67,7 @@ class FaultPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """The records that a fault writes to, and the data that all faults of a run share.
+    """The ledger and table that a fault writes to, and other data that all faults of a run share.
 
     Attributes:
         clock: The clock of the run.
@@ -82,8 +82,8 @@ class Book:
         failover_s: The maximum extra seconds that a scheduled fault is held while its brokers are
             down. The heal waits until other brokers lead the partitions of these brokers. An
             earlier heal would hide a missing failover.
-        lives: All faults of the run, once they are created.
-        lulls: The times at which no fault begins.
+        lives: All faults of the run. Empty until they are created.
+        lulls: The periods in which no fault begins.
     """
 
     clock: RunClock
@@ -106,7 +106,7 @@ class Life:
         scheduled: The scheduled fault.
         target: The parsed target expression, or the nodes themselves.
         site: The run's cluster and hosts.
-        book: The records to write to.
+        book: The ledger and table to write to, and the shared data.
 
     Attributes:
         effect: The measured effect. None until it is measured.
@@ -164,19 +164,19 @@ class Life:
 
     @property
     def led(self) -> frozenset[TopicPartition]:
-        """Return partitions that the targets led at the start, and that other nodes can lead."""
+        """Return the partitions that the targets led at first and that other nodes can lead."""
         return self._left
 
     @property
     def of_processes(self) -> bool:
-        """Return whether the fault counts as healed once its brokers run again."""
+        """Return whether the fault counts as healed as soon as its brokers run again."""
         kind = KINDS.get(self.scheduled.kind)
         takes_records = kind is None or kind.when_whole
         return not takes_records and self._is_undone_by(Restart, Resume)
 
     @property
     def of_own_topics(self) -> bool:
-        """Return whether the fault can leave behind only its own topics, which no client uses."""
+        """Return whether the only things that the fault can leave behind are topics of its own."""
         return self._is_undone_by(DropTopics)
 
     def _is_undone_by(self, *kinds: type) -> bool:
@@ -190,7 +190,7 @@ class Life:
 
     @property
     def in_force(self) -> bool:
-        """Return whether the fault was made and has not ended, so that it may need a heal."""
+        """Return whether the fault was made and has not ended. Such a fault may need a heal."""
         return self._fault is not None and self.phase is not FaultPhase.OVER
 
     def note_wait(self, waited: Waited) -> None:
@@ -238,12 +238,12 @@ class Life:
         return {node: cluster.incarnation(node) for node in self.row.targets}
 
     def _stops(self, stop: Event) -> Event | None:
-        """Return the event that can end a long confirmation early. None for a short one."""
+        """Return the event that can end a long confirmation, or None for a short confirmation."""
         kind = KINDS.get(self.scheduled.kind)
         return stop if kind is not None and kind.confirm_s else None
 
     def hold(self, stop: Event) -> None:
-        """Wait for the planned duration of the fault. Do not wait if it has no effect."""
+        """Wait for the planned duration of the fault, if its effect is confirmed."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
             self._await_failover(stop)
@@ -277,7 +277,7 @@ class Life:
         return True
 
     def confirm_healed(self, patience: Patience) -> bool:
-        """Confirm the heal, and mark it in the ledger. Return whether it is confirmed."""
+        """Measure whether the fault is healed. If so, mark it in the ledger, and return True."""
         if not self.in_force or self._fault is None:
             return True
         try:
@@ -297,7 +297,7 @@ class Life:
             self._end(SupersededEffect(by_fault=by_fault))
 
     def leave(self) -> None:
-        """End the fault's record, but do not heal its nodes. The scenario requests this."""
+        """Mark the fault as ended, but do not heal its nodes: the scenario requests this."""
         if self.in_force:
             self._end(LeftEffect(nodes=self.row.targets))
 
@@ -342,14 +342,14 @@ class Life:
         return fault
 
     def _of_one(self, target: Target) -> Target:
-        """Choose one group or transaction of the target if the fault moves a coordinator."""
+        """If the fault moves a coordinator, choose one group or transaction of the target."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target
         rng = Random(f"{self._book.seed}/nemesis/{self.scheduled.fault_id}/coordinated")
         return replace(target, coordinated=(rng.choice(target.coordinated),))
 
     def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
-        """Return the target's partition, or the internal partition that stores its group's data."""
+        """Return the target's partition, or the internal partition with its group's data."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target.topic_partition
         (of,) = target.coordinated
@@ -376,7 +376,7 @@ class Life:
         self._book.claims.claim(self.scheduled.fault_id, moved, Aspect.REPLICAS)
 
     def _resolved(self, target: Target, stop: Event) -> tuple[tuple[str, ...], ClusterView | None]:
-        """Return the nodes of the target, and the metadata view that was used.
+        """Return the nodes of the target, and the metadata view by which they were chosen.
 
         The choice has its own random source. So the fault's other random choices do not depend on
         the chosen node, or on the duration of the search.
@@ -417,11 +417,11 @@ class Life:
         return found
 
     def _in_aftermath(self, view: ClusterView | None, rng: Random) -> tuple[str, ...] | None:
-        """Return and claim the node that an aftermath fault hits. None if there is no such node.
+        """Claim and return the node that an aftermath fault hits, or return None.
 
         Raises:
             NoTargetError: The fault must hit a node that has a fault already, but no suitable node
-                is known. The fault's own target would be one more node with a fault.
+                is known. To use the fault's own target instead would disable one more node.
         """
         if (strikes := self.scheduled.strikes) is None:
             return None

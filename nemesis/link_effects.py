@@ -11,9 +11,10 @@ class LinkEffect:
 
     Attributes:
         sender, receiver: The link.
-        cut: Whether the fault cuts this link. If not, the link is the open direction of a one-way
-            cut, and must keep working.
-        before, during: Whether a probe arrived before the cut, and during it.
+        cut: Whether the fault cuts this link. If False, the link is the open direction of a one-way
+            cut, and must still work.
+        before, during: Whether a probe arrived before the cut, and whether one arrived during the
+            cut.
         stalled_by_others: Whether another fault stalls the link, so that its silence proves
             nothing.
         dropped: Packets that the receiver's firewall had dropped when the cut was confirmed. If
@@ -49,11 +50,11 @@ class LinkHealed:
         cut_by_others: Whether another fault still cuts the link, so that nothing can arrive.
         stalled_by_others: Whether another fault still stalls the link, so that a probe comes too
             late.
-        dropped_at_first: Packets that the receiver's firewall dropped before the confirmation, test
-            probes included.
-        dropped_while_held: Packets dropped from the confirmation to the heal. These are the
-            brokers' packets, because no probes are sent then. Only other faults with overlapping
-            cuts may send probes.
+        dropped_at_first: Packets, including test probes, that the receiver's firewall dropped
+            before the cut was confirmed.
+        dropped_while_held: Packets that were dropped between the confirmation and the heal. Brokers
+            sent these packets, because the fault sends no probes then. Probes of other faults are
+            included if their cuts overlap.
     """
 
     sender: str
@@ -82,7 +83,7 @@ class FlapPhase:
         cut: Whether the links were cut.
         at_s: The start of the phase, in seconds after the first phase.
         confirmed: Whether probes confirmed the phase in time. In a cut phase no probe arrived. In
-            an open phase all arrived, except over links that another fault cuts.
+            an open phase all probes arrived, except over links that another fault cuts.
         dropped_before: Packets that the cut dropped before this phase, counted by the firewalls.
     """
 
@@ -127,8 +128,8 @@ class LinkMeasured:
     Attributes:
         sent, arrived, copies, overtaken: The counts of `cluster.protocol.Measured`.
         fastest_ms, median_ms: The fastest and the median round trip. None if nothing came back.
-        spread_ms: The distance between the first and third quartile of round trips. None for fewer
-            than two round trips.
+        spread_ms: The distance between the first and third quartile of the round trip times. None
+            if there are fewer than two round trips.
         rate_kbit: Kilobits a second that arrived. None for fewer than two datagrams.
     """
 
@@ -149,7 +150,7 @@ class LinkQuality:
     Attributes:
         sender, receiver: The link.
         before, during: The measurement before the fault, and during it. For a stalling link,
-            `during` is taken when all datagrams or all answers have arrived.
+            `during` is measured after all datagrams or all answers have arrived.
         midway: For a stalling link: the measurement of the same datagrams, `midway_s` after they
             were sent.
         midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
@@ -214,10 +215,10 @@ class ClearEffect:
         shape_id: The id of the traffic shape on the hosts.
         took_s: Seconds until the heal was confirmed.
         links: All links of the fault.
-        ended_before: Nodes whose links had become good too early, because the process that
-            implements the shape had died.
-        killed: Nodes where this process was killed at the heal. The packets that this process held
-            are lost.
+        ended_before: Nodes on which the process that shapes the links had died, so that the links
+            became good too early.
+        killed: Nodes on which the process that shapes the links was killed at the heal. The packets
+            that it held are lost.
         dropped: Packets that were lost because a stalled link's queue was full.
     """
 

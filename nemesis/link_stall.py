@@ -1,10 +1,10 @@
 """The fault `link-stall`: links between the targets and other brokers hold all packets for seconds.
 
-One direction or both are chosen at random. For example, a leader gets fetch requests late,
+The fault stalls one direction or both, at random. For example, a leader gets fetch requests late,
 or its responses arrive late, or a controller gets heartbeats that are 8 s old. `nemesis.stalls`
 describes a stall.
 
-The difference from a cut comes after the stall: all packets arrive, even very old ones.
+Unlike after a cut, all packets arrive when the stall ends, even very old packets.
 """
 
 from nemesis.grudges import deafness, isolation, links_of, muteness

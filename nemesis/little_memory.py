@@ -1,10 +1,10 @@
 """The fault `little-memory`: a broker gets hardly more memory than it needs.
 
-This happens in a container with a tight limit. The fault sets the limit of the broker's control
-group (cgroup `memory`) to 0 to 16 MiB above the memory that the kernel cannot reclaim. The kernel
-drops the broker's cached files, so reads come from the disk. If the broker needs more than the
-limit, the kernel kills it (SIGKILL), which keeps the page cache. The heal removes the limit, and
-starts a broker that was killed.
+This happens in a container with a tight limit. The fault limits the memory of the broker's control
+group (cgroup `memory`). The limit is 0 to 16 MiB above the memory that the kernel cannot reclaim.
+The kernel drops the broker's cached files, so reads come from the disk. If the broker needs more
+than the limit, the kernel kills it with SIGKILL. The page cache stays intact. The heal removes the
+limit, and starts a broker that was killed.
 
 The fault does not imitate a machine that swaps.
 """
@@ -19,8 +19,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ROOMS_MB = (0, 1, 4, 16)
 MOST_TRIES = 32
-"""The number of attempts to set a limit. Each attempt adds one MiB, because the kernel needs time
-to free dirty pages and pages in use."""
+"""The number of attempts to set a limit. Each further attempt raises the limit by one MiB, because
+the kernel cannot free dirty pages and used pages at once."""
 
 
 class LittleMemory:
@@ -28,7 +28,7 @@ class LittleMemory:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit resources.
+        site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Raises:
         ClusterError: The hosts do not limit resources.

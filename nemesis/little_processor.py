@@ -1,9 +1,9 @@
 """The fault `little-processor`: a broker gets 2 to 10 % of one core.
 
-This happens on a busy machine, or in a container with a small quota. The kernel lets the broker run
-for 2 to 10 of each 100 ms, and not at all for the rest (cgroup `cpu`). Heartbeats, fetches and
-answers continue, but late. The broker's session may end. Then other brokers lead its partitions,
-while the slow broker still believes that it is the leader. The heal removes the quota.
+This happens on a busy machine, or in a container with a small quota. The broker's cgroup `cpu` lets
+it run for only 2 to 10 ms in each period of 100 ms. Heartbeats, fetches and answers continue, but
+late. The broker's session may end. Then other brokers lead its partitions, while the slow broker
+still believes that it is the leader. The heal removes the quota.
 """
 
 from cluster.protocol import ClusterError, Processor
@@ -20,8 +20,8 @@ LOOK_S = 0.5
 LEAST_THROTTLED = 3
 """The minimum number of kernel periods (0.1 s each) in which the broker had to wait."""
 SLACK = 1.25
-"""The measured share may exceed the quota by this factor: CPU time is measured in steps of 0.01
-s."""
+"""The measured share may exceed the quota by this factor, because CPU time is measured in steps of
+0.01 s."""
 
 
 class LittleProcessor:
@@ -29,7 +29,7 @@ class LittleProcessor:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit resources.
+        site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Raises:
         ClusterError: The hosts do not limit resources.
@@ -64,9 +64,10 @@ class LittleProcessor:
             self._begun[node] = (stopwatch_s(), self._hit.hosts.processor(node))
 
     def confirm(self, patience: Patience) -> ProcessorEffect | None:
-        """Confirm for two seconds that each broker stays within its share and has to wait.
+        """Confirm that for two seconds each broker stays within its share, and has to wait.
 
-        This takes longer if other processes leave a broker less CPU time than its share.
+        The confirmation takes longer if other processes use so much CPU time that a broker does not
+        even get its share.
         """
         until_s = stopwatch_s() + patience.limit_s
         pause_until(stopwatch_s() + min(MEASURED_S, patience.limit_s), patience.stop)

@@ -7,7 +7,7 @@ from cluster.protocol import Disk, Logs
 
 
 def log_bounds(disk: Disk, segments: Sequence[PurePosixPath], logs: Logs) -> tuple[int, int]:
-    """Return the base offset of the first segment, and the offset after the last record."""
+    """Return the base offset of the log's first segment, and the offset after its last record."""
     if not segments:
         return (0, 0)
     batches = logs.read(disk.read(segments[-1])).batches

@@ -1,7 +1,7 @@
 """The fault `loss`: 5 to 30 % of the packets between the targets and the other nodes get lost.
 
-Each packet is lost independently, in each direction. TCP retransmits it after longer and longer
-waits. The fault is confirmed if the share of lost test datagrams grows by more than chance
+Each packet is lost independently, in each direction. TCP retransmits a lost packet after longer and
+longer waits. The fault is confirmed if the share of lost test datagrams grows by more than chance
 (`evidence`).
 """
 

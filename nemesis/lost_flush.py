@@ -3,10 +3,10 @@
 A disk with a volatile cache that ignores flushes acts like this. During the fault, each flush of a
 partition's segment is confirmed and dropped. Then the broker is stopped in order. Kafka flushes all
 logs and notes a clean shutdown, so it does no recovery at its next start. Then the fault truncates
-each log: data remains only if it was on disk when the fault began, and was not overwritten since.
-The new end of a log may be below the recovery point. The broker is started on these logs. Other
-in-sync replicas have the lost records. Kafka does not promise to keep records that every replica
-lost in this way (`power-loss`).
+each log. Only data that was already on disk before the fault remains, except data that was
+overwritten later. The new end of a log may be below the recovery point. The broker is started on
+these logs. Other in-sync replicas have the lost records. Kafka does not promise to keep records
+that every replica lost in this way (`power-loss`).
 
 Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
 voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the
@@ -28,9 +28,9 @@ from results.record.clock import pause_until, stopwatch_s
 
 GONE_LIMIT_S = 10.0
 LOST = "lost fsync"
-"""The counter of the hosts for segment flushes that were confirmed but not done."""
+"""The name of the hosts' counter of segment flushes that were confirmed but not done."""
 WRITES_S = (1.0, 4.0)
-"""The shortest and longest time in seconds in which brokers write data that will be lost."""
+"""For how many seconds the brokers write data that will be lost: minimum and maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,8 @@ class LostFlushEffect:
     """Brokers whose disk lost data that it had confirmed as flushed.
 
     Attributes:
-        graceful: Nodes whose broker ended by itself within the limit. The others were killed later.
+        graceful: Nodes whose broker ended by itself within the limit. The other targets were killed
+            later.
         processes: The broker processes that were stopped.
         flushes: For each node, the number of segment flushes that were confirmed but not done.
         replicas: The loss of each log. `recovery_point` is the offset that was really flushed.
@@ -70,7 +71,7 @@ class LostFlush:
             accessed.
 
     Raises:
-        ClusterError: The hosts do not support this.
+        ClusterError: The hosts or the cluster cannot do what the fault needs.
     """
 
     links = ()
@@ -102,7 +103,7 @@ class LostFlush:
         """Drop flushes for a while, stop the brokers, and truncate logs to the flushed data.
 
         Raises:
-            ClusterError: A broker does not end. Then its disk loses nothing.
+            ClusterError: A broker does not end. In this case no disk loses data.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
@@ -151,7 +152,7 @@ class LostFlush:
         self._brokers.start_missing([node])
 
     def _is_true(self, node: str) -> bool:
-        """Repair a node's disk, flush its files, and return whether no flush was dropped."""
+        """Repair a node's disk, flush its files, and return whether all flushes were done."""
         before = self._faulty.disk_counts(node).get(LOST, 0)
         self._faulty.mend_disk(node)
         return self._faulty.disk_counts(node).get(LOST, 0) == before

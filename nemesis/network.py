@@ -1,8 +1,8 @@
 """The network between the nodes, with all cuts and stalls of all faults.
 
-The module wraps `CanPartition` hosts. Two cuts may cover one link. If the first is healed, the link
-is still cut, and this is correct. Only code that knows all cuts can distinguish this from a failed
-heal.
+The module wraps `CanPartition` hosts. Two faults may cut the same link. If one of them is healed,
+the link is still cut, and this is correct. Only code that knows all cuts can distinguish this case
+from a failed heal.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,10 +12,10 @@ from results.record.runtime import new_lock
 
 
 class Network:
-    """Cuts, reconnects and probes links, and keeps the list of cuts. Threads can share it.
+    """Cuts, reconnects and probes links, and lists all cuts. Several threads can use it.
 
     Args:
-        hosts: The hosts that execute the cuts. Only one thread at a time calls them.
+        hosts: The hosts that execute the cuts. Only one thread at a time calls the hosts.
     """
 
     def __init__(self, hosts: CanPartition) -> None:
@@ -35,7 +35,7 @@ class Network:
             self._hosts.cut(cut_id, links)
 
     def join(self, cut_id: str) -> None:
-        """Remove one cut, and no other. Idempotent."""
+        """Remove only this cut. Idempotent."""
         with self._lock:
             self._hosts.join(cut_id)
             self._cuts.pop(cut_id, None)
@@ -69,7 +69,7 @@ class Network:
             return frozenset().union(*self._stalls.values())
 
     def silent_links(self) -> frozenset[Link]:
-        """Return the links that are cut or stalled, so that a probe may not arrive in time."""
+        """Return the links that are cut or stalled. Over these, a probe may not arrive in time."""
         with self._lock:
             return frozenset().union(*self._cuts.values(), *self._stalls.values())
 

@@ -1,7 +1,7 @@
 """The faults `one-way-in` and `one-way-out`: packets between nodes pass in one direction only.
 
-TCP needs both directions, so no connection survives either fault. But the direction decides which
-nodes notice the loss, and when. This asymmetry breaks elections, because a node that receives
+TCP needs both directions, so no connection survives either fault. But it depends on the direction
+which nodes notice the loss, and when. This asymmetry breaks elections, because a node that receives
 nothing can still send requests that arrive.
 """
 

@@ -4,8 +4,8 @@ On real hosts, only one fault at a time disables a node, so that a majority is a
 fault ends before its effect can be measured. Simulated hosts do not need these limits. So they have
 two parallel lanes with all kinds. The faults of one lane last as long as on real hosts, so that
 sessions end and leaders change. The faults of the other lane are frequent and mostly very short. So
-a node is back before other nodes notice, and these faults hit the aftermath of the first lane's
-faults.
+a node is back before other nodes notice that it was down. These short faults hit nodes on which a
+fault of the first lane has just ended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ def deal_overlapping(
     """Return scheduled faults of the given families in two lanes, in the order of their starts.
 
     A fault that destroys records runs alone, with a pause before and after it in which all replicas
-    are in sync (`nemesis.turns`). Meanwhile the other lane has no fault, because such a fault would
-    wait, and start late or never.
+    are in sync (`nemesis.turns`). Meanwhile the other lane has no faults, because they would have
+    to wait, and would start late or never.
 
     Args:
         plan: The plan of the run.
@@ -54,7 +54,7 @@ class _Lane:
     Args:
         plan: The plan of the run.
         families: The kinds of each family in this lane.
-        number: The number of the lane.
+        number: The index of the lane, from 0.
 
     Attributes:
         at_s: The earliest start of the next fault.
@@ -73,7 +73,7 @@ class _Lane:
 
 
 def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
-    """Yield the faults of all lanes. A lane ends when its next fault does not fit any more."""
+    """Yield the faults of all lanes. A lane ends when its next fault no longer fits."""
     steady_s, still = hidden_s(plan), list(lanes)
     while still:
         lane = min(still, key=lambda each: each.at_s)
@@ -112,7 +112,7 @@ def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Itera
 
 
 def _kinds_of(families: Mapping[str, Sequence[str]], lane: int) -> Mapping[str, Sequence[str]]:
-    """Return a lane's kinds of each family. Only the first lane destroys records."""
+    """Return the possible kinds of a lane by family. Only the first lane destroys records."""
     left_out = _ONLY_LONG if lane == QUICK else frozenset()
     kinds = {
         family: tuple(name for name in names if name not in left_out)

@@ -1,8 +1,8 @@
-"""The fault `pause`: the broker is paused with SIGSTOP. Its sockets stay open, but do not respond.
+"""The fault `pause`: the broker is paused with SIGSTOP.
 
-A long garbage collection or a virtual machine under migration acts like this. When the broker
-continues, it still has its old view of the cluster, for example that it is the leader. The heal
-sends SIGCONT.
+Its sockets stay open, but the broker does not respond. A long garbage collection has this effect,
+and so has the migration of a virtual machine. When the broker continues, it still has its old view
+of the cluster. For example, it still believes that it is the leader. The heal sends SIGCONT.
 """
 
 from cluster.protocol import CanPause, ClusterError
@@ -15,11 +15,11 @@ from results.record.clock import stopwatch_s
 
 
 class Pause:
-    """A fault that pauses brokers: state T in `/proc`. Later they run and are registered again.
+    """A fault that pauses brokers (state T in `/proc`). After the heal, they are registered.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The brokers are paused.
+        site: The run's cluster and hosts. The fault pauses brokers of this cluster.
     """
 
     links = ()

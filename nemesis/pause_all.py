@@ -2,7 +2,8 @@
 
 This happens if a hypervisor is suspended, or takes a snapshot of all its machines. When the servers
 continue, each still has its old view of the cluster. All leases, sessions and election timers have
-expired. Each leader continues to lead until another server corrects it. The heal sends SIGCONT.
+expired. Each leader continues to lead until another server tells it that it is no longer the
+leader. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords

@@ -2,22 +2,22 @@
 
 If the hosts can cut a machine's power (`CanLosePower`), the fault uses that. No connection is
 closed. Data that was not flushed is lost, unless the kernel had written it already. The loss can
-begin within a batch. The rest of this text is about all other hosts.
+begin within a batch. The rest of this text is about hosts that cannot cut the power.
 
 SIGKILL alone loses nothing, because the written data is in the kernel's page cache. So the fault
 also truncates each replica's log to its recovery point. Kafka had flushed the log up to this point.
 The recovery point comes from `recovery-point-offset-checkpoint`, or from
-`log.flush.interval.messages`. Flushes by this interval reach the disk long before the checkpoint
-shows them. Segments after the recovery point are deleted. The segment that contains the recovery
-point is truncated at the batch of this point. The indexes of these segments, and later producer
-snapshots, are deleted, because Kafka rebuilds them. A real power loss loses at most this data, and
-usually less, because the kernel also writes data by itself.
+`log.flush.interval.messages`. Data that is flushed after this number of messages is on disk long
+before the checkpoint shows it. Segments after the recovery point are deleted. The segment that
+contains the recovery point is truncated before the batch with this offset. The indexes of these
+segments, and the producer snapshots after this point, are deleted, too. Kafka rebuilds them. A real
+power loss loses at most this data, and usually less, because the kernel also writes data by itself.
 
 Some effects are not simulated. Files that Kafka flushes at each write stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log
-stays, too, because each append is flushed before it counts. Flushes by time
-(`log.flush.interval.ms`) count only after the next checkpoint. No batch is torn. The heal restarts
-the broker.
+stays, too, because each append is flushed before it counts. Data that is flushed by time
+(`log.flush.interval.ms`) counts as flushed only after the next checkpoint. No batch is torn. The
+heal restarts the broker.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,9 +43,9 @@ class PowerLoss:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The brokers are killed, and their logs truncated.
-        places: If given, only the logs of these partitions are truncated, and no power is cut. None
-            for all partitions of the node.
+        site: The run's cluster and hosts. The fault kills brokers and truncates their logs.
+        places: If given, the fault truncates only the logs of these partitions, and never cuts the
+            power. None means all partitions of the node.
     """
 
     links = ()
@@ -122,7 +122,7 @@ class PowerLoss:
         log: Mapping[PurePosixPath, bytes],
         left: Mapping[PurePosixPath, PowerCut],
     ) -> ReplicaCut:
-        """Return the loss of one partition, from its old segments and the remaining files."""
+        """Return the loss of one partition: compare its old segments with the remaining files."""
         return ReplicaCut(
             topic=place[0],
             partition=place[1],
@@ -174,14 +174,14 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
 def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
     """Truncate the logs of an ended broker to the part that was on disk.
 
-    An incomplete batch is removed as a whole. A broker that ended in order does no recovery, and
-    would append after the incomplete batch.
+    An incomplete batch is removed as a whole. Otherwise a broker that ended in order would append
+    after the incomplete batch, because it does no recovery.
 
     Args:
         disk: The broker's files. Its logs are in `data`.
         logs: The reader of the log files.
         flushed: For each segment, the number of flushed bytes. A segment that is missing here did
-            not exist at the flush. A partition without any segment here is not changed.
+            not exist at the flush. A partition of which no segment is listed here is not changed.
 
     Returns:
         The loss of each partition, including partitions without a loss.

@@ -13,7 +13,7 @@ from nemesis.protocol import Aim, Patience, Site
 
 REORDER_LIMIT_S = 10.0
 ELECTED_LIMIT_S = 15.0
-"""Seconds to wait for the election's result, which brokers on a busy machine report late."""
+"""Seconds to wait for the result of the election. On a busy machine, brokers report it late."""
 
 
 class PreferredElection(MovedPartition):
@@ -39,7 +39,7 @@ class PreferredElection(MovedPartition):
 
     @property
     def is_moved(self) -> bool:
-        """Return whether the fault changed the order of replicas, so that the heal restores it."""
+        """Return whether the fault changed the order of replicas. The heal then restores it."""
         return self._order != self.before.replicas
 
     def inject(self) -> None:
@@ -75,7 +75,7 @@ class PreferredElection(MovedPartition):
 
 
 def _order(now: Led) -> tuple[str, ...] | None:
-    """Return an order whose first replica does not lead but can be elected. None if impossible."""
+    """Return an order in which the first replica is in sync but is not the leader, or None."""
     others = [node for node in now.replicas if node in now.isr and node != now.leader]
     if not others:
         return None

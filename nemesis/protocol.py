@@ -28,7 +28,7 @@ from nemesis.undo import Undo
 from results.record.runtime import Event
 
 FAILURES = (ClusterError, OSError, subprocess.SubprocessError)
-"""Errors that hosts or clusters raise for failures outside of Logquake's code."""
+"""The errors that hosts or clusters raise. They report failures outside of Logquake's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Site:
 
     Attributes:
         cluster: The brokers. Use `isinstance` to check their abilities (`CanKill`, `CanPause`).
-        network: The network between nodes. None if it cannot be cut.
+        network: The network between nodes. None if links cannot be cut.
         state_of: Returns the letter of a process's state in `/proc`. None if the process does not
             exist.
         hosts: The machines. Use `isinstance` to check their abilities (`CanShape`, ...).
@@ -45,7 +45,7 @@ class Site:
             accessed.
         controllers: The separate controllers and ZooKeeper that keep the metadata, if there are
             any.
-        machines: All machines with links. Empty if these are only the nodes and controllers.
+        machines: All machines that have links. Empty if only the nodes and controllers have links.
         session_s: Seconds for which the cluster counts an ended broker as alive.
     """
 
@@ -86,7 +86,7 @@ class Site:
         return self.cluster.logs if isinstance(self.cluster, HasLogs) and self.disk_of else None
 
     def together(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Return the nodes and all others in the same processes. A signal hits all of these."""
+        """Return the nodes and all other nodes in the same processes. A signal hits all of them."""
         if not isinstance(self.cluster, SharesProcesses):
             return tuple(nodes)
         shared = map(self.cluster.played_with, nodes)
@@ -106,7 +106,7 @@ class Aim:
 
     Attributes:
         fault_id: The number of the fault in the run, from 1.
-        targets: The nodes that the role expression refers to now.
+        targets: The nodes to which the role expression resolves at the fault's start.
         rng: The random source of this fault, seeded by the run's seed and the fault's number.
         stop: An event that is set when the main phase ends. Then a slow injection ends early, and a
             background task stops.
@@ -123,7 +123,7 @@ class Aim:
     def is_late(self) -> bool:
         """Return whether the main phase has ended.
 
-        After an error, the main phase may end without a heal.
+        After an error, the main phase can end before the heal.
         """
         return self.stop is not None and self.stop.is_set()
 
@@ -144,7 +144,8 @@ class Patience:
 class Fault(Protocol):
     """One fault with its targets. Every failure raises one of `FAILURES`.
 
-    Failures of its background tasks count as failures of the fault (`nemesis.background`).
+    If a background task of the fault fails, this counts as a failure of the fault
+    (`nemesis.background`).
     """
 
     @property
@@ -156,7 +157,7 @@ class Fault(Protocol):
         """Return the directed links that the fault cuts. Empty for faults on processes."""
 
     def undo(self) -> tuple[Undo, ...]:
-        """Return the undo steps of the fault. This changes nothing."""
+        """Return the undo steps of the fault. This call changes nothing."""
 
     def inject(self) -> None:
         """Measure the state before the fault, and then inject the fault."""
@@ -168,7 +169,7 @@ class Fault(Protocol):
         """Undo the fault. Idempotent, and possible even if `inject` failed or was not called."""
 
     def confirm_healed(self, patience: Patience) -> HealEffect | None:
-        """Measure that the fault has ended. Return None if it is not confirmed in time."""
+        """Measure whether the fault has ended. Return None if this is not confirmed in time."""
 
 
 @runtime_checkable
@@ -182,7 +183,7 @@ class OfPartition(Protocol):
 
 @runtime_checkable
 class LeavesTopics(Protocol):
-    """A fault that leaves topics. These must be in sync after the heal, like other topics."""
+    """A fault that leaves topics behind. After the heal, their replicas must be in sync."""
 
     @property
     def places(self) -> Sequence[tuple[str, int]]:

@@ -1,12 +1,13 @@
 """The base of the faults that degrade links: `delay`, `jitter`, `loss`, `duplicate` and more.
 
 `reorder` and `bandwidth` also use it. Each fault shapes the links between its targets and all other
-nodes, in both directions. The fault is confirmed if every link is worse than before, by the rule of
-the fault. Links that a network partition cuts are left out. The heal is confirmed if the same rule
-finds that the links were worse during the fault than now.
+nodes, in both directions. Each fault has a rule that compares two measurements. The fault is
+confirmed if every link is worse than before by this rule. Links that a network partition cuts are
+left out. The heal is confirmed if every link was worse during the fault than after it.
 
-A measurement sends many test datagrams. So the probability that it misses even the weakest fault of
-a kind is below one in a million. On a busy machine a measurement may fail, and is repeated.
+A measurement sends many test datagrams. So even for the weakest fault of a kind, the probability
+that the measurement misses it is below one in a million. On a busy machine a measurement may fail,
+and is repeated.
 """
 
 import itertools
@@ -23,7 +24,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 SEED_BITS = 32
 LOOKS_BEFORE = 2
-"""The number of measurements before the fault, which must agree. Together these send as many
+"""The number of measurements before the fault. They must agree. Together they send as many
 datagrams as one measurement during the fault."""
 MOST_LOOKS_BEFORE = 8
 
@@ -60,10 +61,10 @@ class BadLinks:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts shape links.
+        site: The run's cluster and hosts. The hosts must be able to shape links.
         quality: The effect of the links on packets.
         trial: The way to measure the effect.
-        links: The links. Empty for the links between the targets and all other nodes.
+        links: The links. Empty means the links between the targets and all other nodes.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class BadLinks:
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
-        """Confirm that every link that is not cut is worse than before."""
+        """Confirm that every link is worse than before, except links that are cut."""
         try:
             worse = wait_until(
                 self._worse_links,
@@ -111,13 +112,13 @@ class BadLinks:
         )
 
     def heal(self) -> None:
-        """Remove this fault's traffic shape, and no other."""
+        """Remove only this fault's traffic shape."""
         self._healed_s = stopwatch_s()
         ends = self._hosts.unshape(self._shape_id)
         self._ended_before.update(node for node, end in ends.items() if end.gone)
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
-        """Confirm that every link that is not cut is better than during the fault."""
+        """Confirm that every link is better than during the fault, except links that are cut."""
         try:
             after = wait_until(
                 self._better_links,
@@ -139,8 +140,8 @@ class BadLinks:
     def _steady(self) -> Mapping[Link, Measured]:
         """Measure the links until two measurements in a row agree, at most eight times.
 
-        If the machine stalls for a moment, links look worse than they are. Then the links would not
-        look worse during the fault than before it.
+        If the machine stalls for a moment, links look worse than they are. After such a
+        measurement, links would not look worse during the fault than before it.
         """
         looks: list[Mapping[Link, Measured]] = []
         while len(looks) < LOOKS_BEFORE or not self._agree(looks[-LOOKS_BEFORE:]):
@@ -151,7 +152,7 @@ class BadLinks:
         return {link: together([look[link] for look in last]) for link in self.links}
 
     def _agree(self, looks: Sequence[Mapping[Link, Measured]]) -> bool:
-        """Return whether the fault's rule finds no difference between any two measurements."""
+        """Return whether all measurements are equal by the fault's rule."""
         worse = self._trial.worse
         return not any(
             worse(one[link], other[link])
@@ -160,7 +161,7 @@ class BadLinks:
         )
 
     def _worse_links(self) -> Collection[Link]:
-        """Measure once more. Return the links if all are worse; otherwise an empty collection."""
+        """Measure once more. If all links are worse, return them. Otherwise return nothing."""
         tried = [link for link in self._open_links() if self._before[link].arrived]
         for link, measured in self._measured(tried).items():
             self._during.setdefault(link, []).append(measured)
@@ -249,7 +250,7 @@ def shaped(aim: Aim, site: Site, links: tuple[Link, ...]) -> tuple[Link, ...]:
 
 
 def cut_either_way(site: Site) -> Collection[Link]:
-    """Return the links on which another fault drops datagrams or the answers to them."""
+    """Return the links on which a cut drops either the datagrams or the answers to them."""
     cut = site.network.cut_links() if site.network else frozenset()
     return cut | {(b, a) for a, b in cut}
 

@@ -1,8 +1,8 @@
 """The fault `read-only`: a broker is stopped, and its disk is read-only when it starts again.
 
-This happens if a file system detects damage and is remounted read-only. The remount fails while a
-broker has open files (EBUSY, mount(2)). So the fault first stops the broker in order. Then it
-starts the broker once on the read-only disk. The broker cannot write its lock file and ends by
+This happens if a file system detects damage and is remounted read-only. While a broker has open
+files, the remount fails with EBUSY (mount(2)). So the fault first stops the broker in order. Then
+it starts the broker once on the read-only disk. The broker cannot write its lock file and ends by
 itself with EROFS. The heal makes the disk writable and starts the broker. No data is lost.
 """
 
@@ -19,15 +19,15 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 READ_ONLY = "EROFS"
 GONE_LIMIT_S = 10.0
 REFUSAL_LIMIT_S = 40.0
-"""Seconds for Java to start on a busy machine, and to find that it cannot write."""
+"""Seconds within which Java starts on a busy machine and finds that it cannot write."""
 
 
 class ReadOnly:
-    """A fault that stops brokers, which then cannot start because their disk is read-only.
+    """A fault that stops brokers. They then cannot start, because their disks are read-only.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit disks.
+        site: The run's cluster and hosts. The hosts must be able to limit disks.
 
     Raises:
         ClusterError: The hosts do not limit disks.
@@ -52,7 +52,8 @@ class ReadOnly:
         """Stop the brokers, make their disks read-only, and try to start the brokers.
 
         Raises:
-            ClusterError: A broker does not end, before or after its disk is read-only.
+            ClusterError: A broker does not end: either when it is stopped, or when it is started on
+                the read-only disk.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
@@ -98,8 +99,8 @@ class ReadOnly:
     def _lock(self, node: str) -> None:
         """Make a disk read-only once all threads of the ended broker have closed their files.
 
-        The process disappears when its first thread has ended. On a busy machine other threads take
-        longer.
+        The process disappears when its first thread has ended. On a busy machine, its other threads
+        end later.
         """
         refusal: ClusterError | None = None
 

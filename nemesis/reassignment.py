@@ -1,9 +1,9 @@
-"""The fault `reassignment`: a partition is moved to other replicas under load, and back.
+"""The fault `reassignment`: a partition is moved to other replicas, and back again, under load.
 
-If a node has no replica, one replica moves to this node, and its log is copied under load. If all
-nodes have a replica, one replica is removed from the assignment, and the heal copies it again. This
-can be the leader's replica. With two replicas, only their order changes. The copies are not
-throttled.
+If some node has no replica of the partition, one replica moves to this node. The log is copied
+under load. If all nodes have a replica, one replica is removed from the assignment, and the heal
+copies it again. This can be the leader's replica. If the partition has only two replicas, only
+their order changes. The copies are not throttled.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from nemesis.protocol import Aim, Patience, Site
 MOVE_LIMIT_S = 20.0
 """Seconds for a move, because a moved replica must first copy its log."""
 ENOUGH_REPLICAS = 3
-"""The smallest number of replicas that keeps `min.insync.replicas=2` after one is removed."""
+"""The smallest number of replicas of which one can be removed with `min.insync.replicas=2`."""
 
 
 class Reassignment(MovedPartition):
@@ -34,12 +34,12 @@ class Reassignment(MovedPartition):
         self._wanted = another(self.before.replicas, site.cluster.nodes, aim.rng)
 
     def inject(self) -> None:
-        """Request the move, which continues in the background."""
+        """Request the move. Kafka then moves the replicas in the background."""
         self.begin()
         self.partition.orders.reassign(self.partition.place, self._wanted)
 
     def confirm(self, patience: Patience) -> ReassignmentEffect | None:
-        """Confirm that the metadata have exactly the new replicas."""
+        """Confirm that the metadata lists exactly the new replicas."""
         longer = Patience(limit_s=max(patience.limit_s, MOVE_LIMIT_S), stop=patience.stop)
         after = self.partition.wait(
             lambda now: now.replicas == self._wanted, longer, what="the new replicas"

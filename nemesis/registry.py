@@ -1,4 +1,4 @@
-"""The kinds of faults by name. To add one, write its module, its test, and a line in `KINDS`."""
+"""The kinds of faults by name. To add a kind, write its module, its test, and a line in `KINDS`."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -69,7 +69,7 @@ from nemesis.wipe import Wipe
 from results.record.plan import Plan, PlanError
 
 ON_FILES = frozenset({Ability.FILES, Ability.APART})
-"""The abilities needed for faults on one broker's files. The other brokers must stay alive."""
+"""The abilities that faults on the files of one broker need. The other brokers must stay alive."""
 PARTITION = "partition"
 """The family of the basic network partitions."""
 CLIENTS_ASK = ("leader", COORDINATOR, "controller")
@@ -469,9 +469,9 @@ def kinds_of(
     Args:
         family: A name in `NEMESIS_KINDS`.
         abilities: The abilities of hosts and system.
-        nodes: The number of nodes. None if it does not matter.
-        hosts: The hosts of a plan, to return only the kinds that the family schedules on these
-            hosts. None for the kinds on any hosts.
+        nodes: The number of nodes. None means any number.
+        hosts: If given, only the kinds that the family schedules on these hosts are returned. None
+            means any hosts.
     """
     able = frozenset(abilities)
     return tuple(
@@ -484,7 +484,7 @@ def kinds_of(
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
-    """Return the common reason why a plan supports no kind of a family, or "" if there is none."""
+    """Return the reason why no kind of a family suits a plan, or "" without a common reason."""
     kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)
@@ -492,7 +492,7 @@ def unsuited_by(family: str, plan: Plan) -> str:
 
 
 def needs_of(family: str) -> frozenset[Ability]:
-    """Return the abilities that a family needs, namely the needs of its first kind.
+    """Return the abilities that a family needs: the needs of its first kind.
 
     Other kinds of the family may be impossible. For an unknown family the result is empty.
     """

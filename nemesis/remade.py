@@ -2,11 +2,11 @@
 
 When the broker comes back, it finds the log of a deleted topic. It must get a replica of a new
 topic with the same name (KAFKA-14616). The topic belongs to the fault. Each life of the topic is
-called an incarnation. The fault sends records with acks=all to each partition, at three times:
-before the outage, to each incarnation during it, and after the start.
+called an incarnation. The fault sends records with acks=all to each partition: before the outage,
+to each incarnation during the outage, and after the start.
 
 The topic stays after the fault. The judge (the checks after the run) verifies its replicas and the
-acknowledged records of its last incarnation. Records of a deleted incarnation are lost on purpose.
+acknowledged records of its last incarnation. A deleted incarnation loses its records on purpose.
 
 A DeleteTopics request has no topic id, so a retry could delete the next incarnation. So the request
 is sent once, to one broker. If no response comes, the fault ends without an effect.
@@ -33,12 +33,12 @@ from results.record.values import encode_payload, pack_value
 PARTITIONS = 2
 REPLICAS = 3
 MOST_TIMES = 3
-"""The maximum number of recreations. There are fewer if these take long."""
+"""The maximum number of recreations. If they take long, there are fewer."""
 ENOUGH_S = 20.0
-"""After these seconds the topic is not recreated again. Other faults wait for their turn, and
+"""After this many seconds, the topic is not recreated again. Other faults wait for their turn, and
 recreation is slow on a busy machine."""
 LONGEST_S = 60.0
-"""The maximum seconds of an injection. If it takes longer, the fault counts as without effect."""
+"""The maximum seconds of an injection. A longer injection counts as a fault without effect."""
 ROUNDS = 3
 """The minimum number of records for each partition of an incarnation."""
 REST_S = 0.2
@@ -46,15 +46,15 @@ REST_S = 0.2
 PAYLOAD_BYTES = 64
 SEND_LIMIT_S = 3.0
 MADE_LIMIT_S = 40.0
-"""Seconds until an incarnation is served. The stopped broker may have been the controller, and each
-new file may be seconds late."""
+"""Seconds until an incarnation is served. The stopped broker may have been the controller. Besides,
+creating a file can take seconds."""
 TAKEN_LIMIT_S = 12.0
 """Seconds until an incarnation accepts records. The first record may create files on slow disks."""
 MISSED_LIMIT_S = 10.0
 """Seconds until the other brokers notice a missing broker. A session takes 3 s."""
 END_LIMIT_S = 5.0
 _FIRST_NUMBER = 1 << 20
-"""A number above a plan's partition numbers, so that no value equals a client's value."""
+"""A number above all partition numbers of a plan. So these values never equal a client's value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Remade:
     """A fault that recreates a topic while the targets are down.
 
     Args:
-        aim: The fault's id and targets. The random source chooses how many times.
+        aim: The fault's id and targets. The random source chooses how often the topic is recreated.
         site: The run's cluster and hosts.
         outage: The fault that stops the targets and starts them again.
 
@@ -187,7 +187,7 @@ class Remade:
         return tuple((self._topic.name, each) for each in self._replicas) if made_again else ()
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the undo steps that start the brokers. The topic ends with its cluster."""
+        """Return the undo steps that start the brokers. No step deletes the topic."""
         return self._outage.undo()
 
     def inject(self) -> None:
@@ -324,7 +324,7 @@ class Remade:
             return
 
     def _told_without(self) -> tuple[str, ToldTopic] | None:
-        """Return a node that reports ISRs without the targets, and the node's report; or None."""
+        """Return a node that reports ISRs without the targets, and its report. Or return None."""
         for node in self._others:
             told = self._topic.told_by(node)
             if told is None or told.partitions.keys() != self._replicas.keys():
@@ -342,7 +342,7 @@ class Remade:
 
 
 class _Topic:
-    """One topic with its incarnations. Single requests create it, write to it, and delete it.
+    """One topic with all its incarnations. Single requests create, fill and delete the topic.
 
     Args:
         name: The name of all incarnations.
@@ -351,7 +351,7 @@ class _Topic:
 
     Attributes:
         lives: The acknowledged records of each incarnation, by topic id, in order.
-        made_s: The creation time of the last incarnation.
+        made_s: The time at which the last incarnation was created.
         stays: Whether the last incarnation exists, and no request to delete it was sent.
         failed: The last error.
     """
@@ -375,15 +375,15 @@ class _Topic:
         return self.lives[self.last_id]
 
     def watch(self) -> None:
-        """Let the observer ask each broker about this topic from now on."""
+        """From now on, let the observer query each broker about this topic."""
         self._by_hand.watch(self.name)
 
     def delete(self) -> None:
         """Delete the last incarnation.
 
         Raises:
-            ClusterError: The request is rejected or not answered. Then it is unknown if the topic
-                exists.
+            ClusterError: The request is rejected, or no response comes. After this it is unknown
+                whether the topic exists.
         """
         self.stays, self._leaders = False, {}
         self._by_hand.delete(self.name)
@@ -391,7 +391,7 @@ class _Topic:
     def make(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...], *, limit_s: float
     ) -> None:
-        """Create an incarnation, and wait until leaders among the nodes `there` serve it.
+        """Create an incarnation, and wait until brokers among `there` lead all its partitions.
 
         Raises:
             ClusterError: The incarnation cannot be created.
@@ -410,7 +410,7 @@ class _Topic:
         )
 
     def find_leaders(self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]) -> None:
-        """Search once more for leaders of the last incarnation, if the first search found none."""
+        """If the first search found no leaders of the last incarnation, search once more."""
         self._leaders = self._leaders or self._served(replicas, there) or {}
 
     def told_by(self, node: str) -> ToldTopic | None:
@@ -427,7 +427,7 @@ class _Topic:
         Args:
             nodes: The nodes that report the leader after an election.
             rounds: The number of records for each partition.
-            is_over: Is called before each record, and returns whether to stop early.
+            is_over: A function that is called before each record. It returns True to stop early.
         """
         for _ in range(rounds):
             for number in sorted(self._leaders):
@@ -455,9 +455,9 @@ class _Topic:
     def _served(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...]
     ) -> dict[int, str] | None:
-        """Return each partition's leader if the replicas on `there` are in sync, otherwise None.
+        """Return the leader of each partition, or None if replicas on `there` are not in sync.
 
-        An empty log belongs to this incarnation, because each earlier log has records.
+        Only an empty log surely belongs to this incarnation, because each earlier log has records.
         """
         leaders = {}
         told = {node: each for node in there if (each := self.told_by(node))}

@@ -1,8 +1,8 @@
 """The fault `reorder`: 10 to 40 % of the packets between targets and others are held back.
 
 Such a packet waits until a later packet on the same link has passed, but not longer than 100 ms.
-Only one packet waits at a time. The fault is confirmed if the share of overtaken test datagrams
-grows by more than chance (`evidence`).
+Only one packet of a link waits at a time. The fault is confirmed if the share of overtaken test
+datagrams grows by more than chance (`evidence`).
 """
 
 from cluster.protocol import Quality

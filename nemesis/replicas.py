@@ -17,11 +17,13 @@ def unwhole(
 
     Args:
         site: The run's cluster and hosts.
-        nodes: Only partitions with a replica on one of these nodes count. None for all.
+        nodes: Only partitions with a replica on one of these nodes are checked. None means all
+            partitions.
         wanted: Partitions that must be in the metadata. A missing partition is returned, too.
 
     Returns:
-        The partitions, sorted. If no node responds, only the text `every partition`.
+        The names of the partitions, sorted. If no node responds, the only name is `every
+        partition`.
     """
     view = site.cluster.view()
     if view is None:

@@ -1,13 +1,14 @@
-"""Code shared by the reset faults: some connections at a time are reset, again and again.
+"""Code shared by the reset faults: again and again, some of the connections are reset.
 
-Both ends lose the connection at once (RFC 9293, sections 3.5.2 and 3.5.3), with all data in flight.
-A client does not know whether its last request was executed, and retries it on a new connection. In
-the same way, a load balancer, a NAT or a restarted proxy resets connections that it no longer
-knows. The fault leaves nothing active. A reset connection stays closed, and its client can open
-another.
+Both ends lose the connection and all its data in flight at once (RFC 9293, sections 3.5.2 and
+3.5.3). The client does not know whether its last request was executed, so it retries the request on
+a new connection. In the same way, a load balancer, a NAT or a restarted proxy resets connections
+that it no longer knows. The fault leaves nothing behind that must be undone. A reset connection
+stays closed, and the client can open another one.
 
-The proof comes from the kernels. The server's kernel had the connection and ended it. Afterwards it
-is gone at both ends. A new connection exists between the same two machines.
+The proof comes from the kernels. First, the server's kernel had the connection and ended it.
+Second, the connection is gone at both ends afterwards. Third, a new connection exists between the
+same two machines.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 EVERY_S = (0.3, 3.0)
-"""Shortest and longest time between two rounds of resets. Some rounds hit new connections, others
-hit connections in use."""
+"""Shortest and longest time between two rounds of resets. So some rounds hit new connections, and
+other rounds hit connections in use."""
 GONE_S = 2.0
 """Seconds within which a reset connection must disappear at both ends."""
 END_LIMIT_S = 10.0
@@ -37,8 +38,8 @@ class ResetStrike:
 
     Attributes:
         at_s: Seconds after the first round.
-        drawn: The number of connections chosen for a reset.
-        gone: Connections that the kernel had and ended, and that are gone at both ends afterwards.
+        drawn: How many connections were chosen for a reset.
+        gone: Connections that the kernel ended, and that are gone at both ends afterwards.
     """
 
     at_s: float
@@ -125,10 +126,10 @@ class Resets:
         self._background.start(self._go_on, f"fault-{self._aim.fault_id}-resets")
 
     def confirm(self, patience: Patience) -> ConnectionsResetEffect | None:
-        """Confirm that connections are closed at both ends, and that new ones exist.
+        """Confirm that connections are closed at both ends, and that new connections exist.
 
         Raises:
-            ClusterError: A round of resets failed, and nothing was confirmed.
+            ClusterError: A round of resets failed, and no effect was confirmed.
         """
         try:
             renewed = wait_until(

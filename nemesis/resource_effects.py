@@ -18,7 +18,7 @@ class HandlesEffect:
         spare: The number of descriptors that were left to each broker.
         crowd: For each node, the number of Logquake's connections that used up these descriptors.
         lasting: Whether these connections stay until the heal. Otherwise they were closed again.
-        processes: The broker processes, just after no descriptor was left.
+        processes: The broker processes just after all descriptors were in use.
     """
 
     took_s: float
@@ -48,7 +48,7 @@ class ProcessorEffect:
     """Brokers that get a small share of one core.
 
     Attributes:
-        share: The highest share of one core for each broker.
+        share: The share of one core that each broker may use at most.
         used: For each node, the measured share of one core.
         throttled: For each node, the number of kernel periods in which the broker had to wait.
         waited_s: For each node, the total seconds that the broker's threads waited.
@@ -81,7 +81,7 @@ class MemoryEffect:
         used_before: For each node, the bytes of memory before the fault, including cached files.
         cached: For each node, the bytes of cached files before the fault and now.
         limits: For each node, the limit in bytes.
-        hits: For each node, how often the broker needed more memory.
+        hits: For each node, how often the broker reached the limit.
         kills: For each node, how often the kernel has killed the broker for this reason so far.
         processes: The broker processes.
     """
@@ -116,7 +116,7 @@ class FreedEffect:
     Attributes:
         took_s, processes, pid_before, was_gone, asked: As in `BackEffect`.
         kills: For each node, how often the kernel killed the broker for lack of memory.
-        said: For each node whose broker had ended at the heal, the broker's last output.
+        said: The last output of each broker that had ended before the heal, by node.
     """
 
     took_s: float

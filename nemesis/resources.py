@@ -10,15 +10,15 @@ from nemesis.undo import FreeResources, Restart
 from results.record.clock import stopwatch_s
 
 LOOK_S = 2.0
-"""Seconds between two checks whether a broker has ended after the heal."""
+"""After the heal, seconds between two checks whether a broker has ended."""
 
 
 class StarvedBrokers:
-    """The brokers of a fault's targets, and the hosts that limit them.
+    """The brokers of a fault's targets, and the hosts that limit these brokers.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts limit resources.
+        site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Attributes:
         brokers: The brokers before the fault.
@@ -55,11 +55,11 @@ class StarvedBrokers:
         return (node for node in self.each() if self.lives(node))
 
     def lives(self, node: str) -> bool:
-        """Return whether the broker process that was hit is still running."""
+        """Return whether the broker process that the fault hit is still running."""
         return self._site.state_of(self.brokers.before[node]) not in GONE
 
     def said(self, node: str) -> tuple[str, ...]:
-        """Return the last output of a broker that has ended, if it was not started since.
+        """Return the last output of a broker that has ended and was not started again.
 
         Another fault's heal may start the broker during this call. So request only the output of
         the process that was hit (its incarnation).
@@ -92,7 +92,8 @@ class StarvedBrokers:
     ) -> FreedEffect | None:
         """Wait until all brokers run and are registered. Return None after a timeout.
 
-        A broker that was about to halt at the heal is started as soon as it has ended.
+        If a broker was about to halt when the fault was healed, it is started as soon as it has
+        ended.
         """
         until_s, back = stopwatch_s() + patience.limit_s, None
         while back is None and (left_s := until_s - stopwatch_s()) > 0:

@@ -1,9 +1,9 @@
 """The fault `ring`: each node reaches a majority, and no two nodes reach the same majority.
 
-Jepsen calls this a majorities ring. Each node reaches a majority, so it continues. But no two nodes
-agree on the members of the majority. The order around the ring is random. A real ring needs more
+Jepsen calls this a majorities ring. Each node reaches a majority, so it continues to work. But any
+two nodes reach different majorities. The order around the ring is random. A real ring needs more
 than three nodes. With three nodes, the target and one other node cannot reach each other, but both
-reach the third node. This is the smallest case with different majorities.
+reach the third node. Three nodes are the fewest with which majorities can differ.
 """
 
 from cluster.protocol import ClusterError

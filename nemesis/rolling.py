@@ -1,8 +1,8 @@
 """The fault `rolling-restart`: each broker in turn is stopped gracefully and started again.
 
-An operator restarts a cluster in this way. The next broker is stopped only when the previous one is
-registered again and every ISR is full. The cluster's own metadata must show this. At most one
-broker is down at any time. So nothing may be lost, and hardly any request has to wait. The heal
+An operator restarts a cluster in this way. The next broker is stopped only after the cluster's own
+metadata shows two things: the previous broker is registered again, and every ISR is full. At most
+one broker is down at any time. So nothing may be lost, and hardly any request has to wait. The heal
 starts the brokers that are down. Brokers are down only if the rolling restart was interrupted.
 """
 
@@ -17,7 +17,8 @@ from nemesis.undo import Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s
 
 WHOLE_LIMIT_S = 60.0
-"""Maximum seconds until a broker is back and in every ISR. Otherwise the rolling restart stops."""
+"""A broker must be back and in every ISR within this many seconds. Otherwise the rolling restart
+stops."""
 
 
 class RollingRestart:
@@ -25,7 +26,7 @@ class RollingRestart:
 
     Args:
         aim: The fault's id and targets. The targets are restarted in order.
-        site: The run's cluster and hosts. The brokers are restarted.
+        site: The run's cluster and hosts. The fault restarts brokers of this cluster.
     """
 
     links = ()
@@ -45,7 +46,8 @@ class RollingRestart:
         """Restart all targets, one after the other.
 
         Raises:
-            ClusterError: A broker does not come back, or the main phase ends before the last one.
+            ClusterError: A broker does not come back, or the main phase ends before the last broker
+                is back.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:

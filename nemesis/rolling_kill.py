@@ -1,11 +1,12 @@
 """The fault `rolling-kill`: brokers are killed in turn, each while the previous one recovers.
 
-A killed broker is down for a random time, in which another broker may or may not take over. Then it
-is started. The next broker is killed before the first one is in every ISR again. This next broker
-is the new leader, or it sends the missing records. So elections follow one another, and the elected
-broker has just taken over or just come back. The next kill comes at a random moment, or when the
-previous broker has registered, whichever is first. If all replicas were in sync by then, the fault
-kills the following broker sooner. The last broker stays down until the heal.
+A killed broker is down for a random time. Within this time, another broker may or may not take
+over. Then the killed broker is started, and the next broker is killed before the first one is in
+every ISR again. The next broker is the new leader, or the broker from which the first one fetches
+the missing records. So elections follow one another, and the elected broker has just taken over or
+just come back. The next kill comes at a random moment, but at the latest when the previous broker
+has registered. If all replicas were already in sync at a kill, the next kill comes sooner. The last
+broker stays down until the heal.
 """
 
 from dataclasses import dataclass, replace
@@ -21,9 +22,10 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 DOWN_S = (0.0, 5.0)
-"""Shortest and longest downtime of a killed broker, in seconds. Its session ends after 3 s."""
+"""Shortest and longest downtime of a killed broker, in seconds. A broker's session ends after 3
+s."""
 MOST_BROKERS = 3
-"""The highest number of killed brokers. For all brokers of a large cluster, the fault would take
+"""The highest number of killed brokers. To kill all brokers of a large cluster would take
 minutes."""
 MOST_STRIKES = 5
 LATEST_S = 6.0
@@ -60,7 +62,7 @@ class RollingKillEffect:
 
     @property
     def told(self) -> str:
-        """Return the kills as a sentence. This says which previous brokers had recovered."""
+        """Return the kills as a sentence, which also says which brokers had recovered by then."""
         first, *others = self.strikes
         parts = [f"process {first.pid} of {first.node} was killed"]
         for before, each in pairwise((first, *others)):
@@ -161,7 +163,7 @@ class RollingKill:
         )
 
     def _wait(self, until_s: float, *, back: str = "") -> None:
-        """Wait until a time, or until a broker is registered."""
+        """Wait until a given time, or until a broker is registered, if one is given."""
         while (left_s := until_s - stopwatch_s()) > 0:
             if back and is_registered(self._site, back):
                 return

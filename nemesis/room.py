@@ -1,7 +1,7 @@
 """Room for faults: one more fault may start only if a majority of nodes then stays healthy.
 
 Several lanes request room at the same time. So a fault keeps the room that it has reserved, even
-before its target is known. It releases the room when it has ended, or does not begin.
+before its target is known. When the fault ends, or cannot begin, its room becomes free.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from results.record.runtime import new_lock
 
 
 class Room:
-    """The faults that disable nodes now, or are about to.
+    """The faults that disable nodes now or will soon do so.
 
     Args:
         lives: All faults of the run.
@@ -24,7 +24,7 @@ class Room:
     def __init__(self, lives: Sequence[Life], nodes: int) -> None:
         self._lives = lives
         self._spare = max(0, (nodes - 1) // 2 - 1)
-        """The number of nodes that may already have a fault when a new fault starts."""
+        """A new fault may start if at most this many nodes already have a fault."""
         self._kept: list[Life] = []
         self._lock = new_lock()
 
@@ -68,7 +68,7 @@ class Room:
 
 
 def _can_be_struck(held: Life, life: Life) -> bool:
-    """Return whether a fault can hit the node of another fault, and so disable no further node."""
+    """Return whether a fault can hit the node of another fault, instead of a further node."""
     within = not {*held.hit}.isdisjoint(life.reach)
     return is_held(held) and within and not _are_alike(held, life)
 

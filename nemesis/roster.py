@@ -12,11 +12,11 @@ from results.record.shares import has_shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """A consumer group, a transactional id or a share group's state, which a node coordinates.
+    """A consumer group, a transactional id or a share group's state. A node coordinates each.
 
     Attributes:
-        kind: Which of these it is.
-        key: Its name.
+        kind: Whether it is a group, a transactional id or a share group's state.
+        key: The name of the group, or the transactional id.
     """
 
     kind: CoordinatorKind
@@ -53,7 +53,7 @@ def roster_of(plan: Plan, nodes: Sequence[str] | None = None) -> Roster:
 
     Args:
         plan: The plan of the run.
-        nodes: Its brokers. None for `n1`, `n2`, ...
+        nodes: The brokers of the run. None means `n1`, `n2`, ...
     """
     brokers = tuple(nodes or broker_names(plan))
     transactional = [_of(CoordinatorKind.TRANSACTION, key) for key in transactional_ids(plan)]

@@ -13,11 +13,12 @@ class Roles:
     """The roles of the targets when the fault began, according to the cluster's own metadata.
 
     Attributes:
-        leaders: The leader of each partition (`log-0-1`). None if it had no leader.
+        leaders: The leader of each partition (`log-0-1`). None if the partition had no leader.
         led: Partitions that a target led.
         followed: The number of partitions in which a target was a follower.
         controller: Whether a target was the active controller.
-        asked: The node that reported this metadata. None if no node answered, so nothing is known.
+        asked: The node that reported this metadata. None if no node answered. Then nothing is
+            known.
     """
 
     leaders: dict[str, str | None] = field(default_factory=dict)
@@ -29,14 +30,14 @@ class Roles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """The wait of a fault for a state of the cluster (`nemesis.triggers`).
+    """How a fault waited for a state of the cluster (`nemesis.triggers`).
 
     Attributes:
         when: The state of the cluster that the fault waits for, as written in the plan.
         came: Whether the state was reached.
         waited_s: The seconds that the fault waited.
-        saw: The last states that were seen before the wanted state, in order. Empty if the first
-            check found the wanted state.
+        saw: The other states that were seen before the wanted state: only the last ones, in order.
+            Empty if the first check found the wanted state.
     """
 
     when: str
@@ -55,16 +56,17 @@ class Spec:
         target: The role expression.
         hold_s: Seconds between confirmation and heal.
         at_s: The scheduled start, in seconds from the start of the main phase.
-        waited: The fault's wait for a state. None if the fault waits for no state.
+        waited: How the fault waited for a state. None if the fault waits for no state.
         links: The directed links that a network partition cuts.
         roles: The roles of the targets when the fault began.
-        begun: Whether the targets may have been changed. True from just before the injection, even
-            if the injection fails. So an unconfirmed fault may still have destroyed records.
-        incarnations: The start count of each target's broker just before the injection, if the
-            cluster counts starts. The fault hits this process of the broker.
-        place: The topic and partition that the fault changes, named or chosen at random.
-        without_effect: Why nothing was confirmed, in a sentence.
-        not_healed: Why the heal is not confirmed, in a sentence.
+        begun: Whether the fault may have changed its targets. This becomes True just before the
+            injection. So even a fault whose injection failed may have destroyed records.
+        incarnations: How often each target's broker had been started before the injection, if the
+            cluster counts starts. This number identifies the process that the fault hit.
+        place: The topic and partition that the fault changes. The plan names them, or they are
+            chosen at random.
+        without_effect: A sentence that says why no effect was confirmed.
+        not_healed: A sentence that says why the heal is not confirmed.
     """
 
     kind: str

@@ -29,25 +29,27 @@ from results.record.plan import Plan
 from results.record.runtime import Event, all_of
 
 BACK_LIMIT_S = 20.0
-"""Seconds to wait for a confirmed heal. Then other faults may start if only a minority is down."""
+"""Seconds to wait until a heal is confirmed. After this, other faults may start if only a minority
+is down."""
 WHOLE_LIMIT_S = 20.0
-"""Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs, and
-other faults wait for that fault. A fault that disables or divides all nodes waits until all nodes
-are back."""
+"""Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs.
+Meanwhile other faults wait until that fault has ended. A fault that disables or divides all nodes
+waits until all nodes are back."""
 GENTLE_LIMIT_S = 8.0
-"""Seconds to wait for the heal of a fault that disables no node. No other fault waits for it, and
-the heal is retried."""
+"""Seconds to wait for the heal of a fault that disables no node. No other fault waits for such a
+fault. If the heal fails, it is retried later."""
 STRUCK_LIMIT_S = 10.0
 """Seconds that a fault waits if it must hit a node that already has a fault. If no node is down
-then, it hits its own target."""
+after this time, the fault hits its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
-"""If no broker takes over, a fault is held this long (seconds) after the longest election."""
+"""If no broker takes over, a fault is held for this many seconds longer than the longest election
+takes."""
 LOOK_S = 0.1
 """Seconds between two checks for a state that a fault waits for."""
 SAW_STATES = 4
-"""The number of other states that are recorded while a fault waits for its state. Only the last
-states are kept."""
+"""While a fault waits for its state, other states are recorded: the last ones, at most this
+many."""
 RETRY_S = 1.0
 
 
@@ -56,7 +58,7 @@ class FaultInForce:
     """A fault in progress, for the live display.
 
     Attributes:
-        fault_id: As in the `faults` table.
+        fault_id: The id of the fault in the `faults` table.
         kind: A name in the registry.
         target: The role expression.
         targets: The target nodes. Empty until they are chosen.
@@ -136,7 +138,7 @@ class Nemesis:
         self._room = Room(self._lives, len(cluster.nodes))
 
     def run(self, stop: Event) -> None:
-        """Execute the faults of the main phase. `heal_all` must heal faults still active at `stop`.
+        """Execute the faults of the main phase. Then `heal_all` must heal the faults still active.
 
         Args:
             stop: The event that ends the main phase.
@@ -156,7 +158,7 @@ class Nemesis:
         """Heal and confirm all active faults, and check brokers and links. Idempotent.
 
         Args:
-            limit_s: The time limit for the faults, and again for the brokers.
+            limit_s: The time limit for all faults together, and then once more for all brokers.
         """
         lives = [life for life in self._lives if life.in_force]
         return sweep(lives, self._site, limit_s=limit_s)
@@ -178,7 +180,7 @@ class Nemesis:
         ]
 
     def left(self) -> list[tuple[str, int]]:
-        """Return partitions of topics that faults leave behind. They must be in sync at the end."""
+        """Return the partitions of topics that faults leave. At the end, all must be in sync."""
         return [place for life in self._lives for place in life.left]
 
     def close(self) -> None:
@@ -254,7 +256,7 @@ class Nemesis:
             life.skip(why_not)
 
     def _was_promised(self, life: Life) -> bool:
-        """Return whether a fault must be reported as skipped if its turn does not come.
+        """Return whether a fault that never gets its turn must be reported as skipped.
 
         If the schedule has more faults than time, only the faults due in the first half of the main
         phase count. If a machine is too slow even for these faults, the run does not meet its
@@ -266,7 +268,7 @@ class Nemesis:
         return KINDS[life.scheduled.kind].lasts_s(life.scheduled.hold_s, self._kind_of_hosts)
 
     def _live(self, life: Life, stop: Event) -> None:
-        """Begin, hold and heal a fault. If the main phase ends meanwhile, leave it active."""
+        """Begin, hold and heal a fault. If the main phase ends first, leave the fault active."""
         life.begin(stop)
         life.hold(stop)
         limit_s = BACK_LIMIT_S if life.takes else GENTLE_LIMIT_S
@@ -344,5 +346,5 @@ class Nemesis:
 
 
 def _for_nobody(plan: Plan, schedule: Schedule) -> bool:
-    """Return whether a level's faults may disable the majority that must elect other leaders."""
+    """Return whether the faults of a level may disable the majority that elects leaders."""
     return plan.level > 0 and not schedule.spares_majority

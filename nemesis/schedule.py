@@ -1,16 +1,16 @@
-"""The fault schedule: the kinds, targets and times of faults. Pure, from the plan's seed.
+"""The fault schedule: the kinds, targets and times of faults.
 
-Kinds and roles come from shuffled decks (`nemesis.decks`). Each round has every family of the
-plan's `nemesis` once, and every role once. The first round of roles begins with a leader and a
-follower.
+The functions are pure: all randomness comes from the plan's seed. The kinds and roles come from
+shuffled decks (`nemesis.decks`). Each round has every family of the plan's `nemesis` once, and
+every role once. The first round of roles begins with a leader and a follower.
 
 Up to `FEW_FAMILIES` families are scheduled one after the other. If there are more families, their
 kinds are scheduled in two parallel lanes. One lane has faults that disable a node or degrade its
-links. Only one of these is active at a time, so that they hit a minority, or all nodes at once. The
-other lane has faults that disable no node (clocks, leadership, topics). The lanes change different
-aspects of a node, so their faults can be combined (docs/faults.md). While a fault that destroys
-records is active, neither lane has another fault. In virtual time both lanes have all kinds
-(`nemesis.overlaps`). A plan's `level` changes these rules (`nemesis.escalated`).
+links. Only one of these faults is active at a time, so that either only a minority or all nodes at
+once are hit. The other lane has faults that disable no node (clocks, leadership, topics). The lanes
+change different aspects of a node, so their faults can be combined (docs/faults.md). While a fault
+that destroys records is active, neither lane has another fault. In virtual time both lanes have all
+kinds (`nemesis.overlaps`). A plan's `level` changes these rules (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,8 +32,8 @@ from results.record.plan import ALL, NEMESIS_KINDS, SIMULATED, Plan
 from results.record.plan_parts import PlannedFault
 
 FEW_FAMILIES = 4
-"""The largest number of families in one lane. With two lanes a default run would have twice as many
-faults."""
+"""Up to this number of families share one lane. Two lanes would double the number of faults of a
+default run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,14 @@ class Schedule:
         overlapping: True for a schedule written by hand: each fault starts at its time, even while
             other faults are active. False for a random schedule: each fault waits for the heal of
             the previous fault in the same lane.
-        dropped: Sentences on families that are left out, because the hosts or the system do not
-            support them or the main phase is too short.
-        spares_majority: Whether a fault that disables a node waits until it would leave a majority
-            of nodes healthy. In virtual time, and at high levels, all lanes together may disable a
-            majority.
+        dropped: Sentences on the families that are left out. Either the hosts or the system do not
+            support them, or the main phase is too short.
+        spares_majority: Whether a fault that disables a node must wait until a majority of nodes
+            would stay healthy. In virtual time, and at high levels, all lanes together may disable
+            a majority.
         is_supply: Whether there are more faults than time. Then a lane continues as soon as its
-            last fault is healed. Some faults that are due in the second half may never start, and
-            are not reported.
+            last fault is healed. Some faults that are due in the second half of the main phase may
+            never start. This is not reported.
         lull_s: The length of the regular lulls, in which no fault begins (`nemesis.levels`). 0 for
             no lulls.
     """
@@ -74,10 +74,11 @@ def deal_schedule(
     """Return the schedule of a plan. The same plan always has the same schedule.
 
     Args:
-        plan: The plan, with its `faults`. Without `faults`, faults of `nemesis` are scheduled at
-            random from the plan's seed.
+        plan: The plan. Its `faults` are scheduled. If it has none, random faults of the families in
+            `nemesis` are scheduled, by the plan's seed.
         abilities: The abilities of hosts and system.
-        why_not: Why other abilities are missing, for the sentences on families that are left out.
+        why_not: The reasons why other abilities are missing. They go into the sentences on families
+            that are left out.
 
     Raises:
         PlanError: A fault written by hand has an unknown kind, target or time, or is not possible.
@@ -103,9 +104,10 @@ def deal_schedule(
 
 
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
-    """Return the families of a plan's `nemesis` that are possible, with the kinds of each.
+    """Return the possible families of a plan's `nemesis`, with the possible kinds of each family.
 
-    With `all` or the default, only families for which the main phase has time are returned.
+    If `nemesis` is `all` or the default, families for which the main phase is too short are left
+    out.
     """
     kinds = {
         family: tuple(
@@ -130,13 +132,13 @@ def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[st
 
 
 def names_families(plan: Plan) -> bool:
-    """Return whether the user named single families in the plan's `nemesis`."""
+    """Return whether the user listed individual families in the plan's `nemesis`."""
     return "nemesis" in plan.model_fields_set and ALL not in plan.nemesis and not plan.drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A plan with its possible families. Cases with the same values are equal."""
+    """A plan with its possible families. Cases are equal if all fields except `plan` are equal."""
 
     told: str
     families: tuple[tuple[str, tuple[str, ...]], ...]
@@ -148,8 +150,8 @@ class _Case:
 def _with_room(case: _Case) -> Mapping[str, tuple[str, ...]]:
     """Leave out the slowest families until each remaining family is scheduled at least once.
 
-    If no family remains, return all families. The result is cached, because the same plan is often
-    passed several times, and each result takes dozens of schedules.
+    If no family remains, return all families. The result is cached, because callers often pass the
+    same plan again, and dozens of schedules must be computed for each result.
     """
     plan, families, abilities = case.plan, dict(case.families), case.abilities
 
@@ -193,7 +195,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _unfit(family: str, plan: Plan, abilities: Collection[Ability]) -> str:
-    """Return why a plan has no room for a family, or "" if hosts or system lack an ability."""
+    """Return why a family does not fit a plan. Return "" if hosts or system lack an ability."""
     kinds = kinds_of(family, abilities, hosts=plan.hosts)
     if unsuited := unsuited_by(family, plan):
         return unsuited
@@ -228,10 +230,10 @@ def _because(missing: Collection[Ability], why_not: Mapping[Ability, str]) -> st
 def unsupported(
     plan: Plan, *, abilities: Collection[Ability], why_not: Mapping[Ability, str] | None = None
 ) -> list[str]:
-    """Return sentences on faults that the user named but that are not possible (exit code 254).
+    """Return sentences on impossible faults that the user named (exit code 254).
 
-    The default and `all` are not named faults. `deal_schedule` reports the families that these
-    leave out.
+    If `nemesis` is `all` or the default, the user has named no fault. For these, `deal_schedule`
+    reports the families that it leaves out.
 
     Args:
         plan: The requested plan.
@@ -357,7 +359,7 @@ def _kinds_lane(
 def _of_lane(
     families: Mapping[str, Sequence[str]], *, takes: bool
 ) -> Mapping[str, tuple[str, ...]]:
-    """Return the kinds that disable a node, or all other kinds. Leave out empty families."""
+    """Return, by family, either the kinds that disable a node, or all other kinds."""
     halves = {
         family: tuple(kind for kind in kinds if KINDS[kind].takes == takes)
         for family, kinds in families.items()
@@ -372,7 +374,7 @@ class _Lane:
         plan: The plan of the run.
         kinds: The deck of kinds.
         targets: The source of targets. The whole lane uses the random source of the targets.
-        round_of: The number of kinds in the deck. 0 for an empty lane.
+        round_of: The number of kinds in the deck. 0 means that the lane is empty.
 
     Attributes:
         at_s: The earliest start of the next fault.
@@ -396,7 +398,7 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
     """Yield the faults of all lanes, until no kind fits into any lane's remaining time.
 
     A fault that destroys records runs alone, with a pause before and after it in which all replicas
-    are in sync (`nemesis.turns`). Two such faults need only one pause between them.
+    are in sync (`nemesis.turns`). Between two such faults, one pause is enough.
     """
     steady_s = hidden_s(plan)
     while still := [lane for lane in lanes if lane.misfits < lane.round_of]:

@@ -7,8 +7,8 @@ from nemesis.aftermath import Strikes
 from results.record.plan import Plan
 
 MIN_HOLD_S = 4.2
-"""The shortest hold in seconds. A broker's session ends after 3 s without a heartbeat, so a shorter
-fault would move no leader."""
+"""The shortest hold in seconds. A broker's session ends after 3 s without a heartbeat. So a shorter
+fault would not cause a change of leader."""
 CALM_S = 0.5
 """Seconds after a fault and its aftermath, before the next fault begins or the main phase ends."""
 
@@ -22,12 +22,13 @@ class ScheduledFault:
         at_s: Seconds from the start of the main phase.
         kind: A name in the registry.
         target: A role expression. Its nodes are determined when the fault starts.
-        hold_s: Seconds from its confirmation to its heal.
-        lane: The number of its lane. Faults of one lane wait for each other. Lanes run in parallel.
-        when: The state that the fault waits for from `at_s` on (`nemesis.triggers`). None for no
-            wait.
+        hold_s: Seconds from the confirmation of the fault to its heal.
+        lane: The index of the fault's lane. Faults of the same lane wait for each other. Lanes run
+            in parallel.
+        when: The state that the fault waits for, beginning at `at_s` (`nemesis.triggers`). None
+            means that the fault does not wait.
         strikes: The group of nodes that the fault hits instead of the target, if the group is not
-            empty. None for the target.
+            empty. None means that the fault hits the target.
     """
 
     fault_id: int
@@ -46,7 +47,7 @@ class ScheduledFault:
 
 
 def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return the random hold in seconds: most of the fault interval, but longer than a session.
+    """Return the random hold time (s): most of the fault interval, but longer than a session.
 
     Args:
         plan: The plan of the run.

@@ -1,9 +1,9 @@
-"""The faults of a scenario, requested one at a time by its script.
+"""The faults of a scenario. The scenario's script requests them one at a time.
 
 A script knows its targets and times, so nothing is chosen at random or resolved here. All other
-steps are the usual ones: the line in the ledger, a row for each step, the measured effect, and the
-confirmed heal. A background task may confirm a heal, so that the script can continue while a broker
-starts.
+steps are the same as in a schedule: a line in the ledger, a row for each step, a measured effect,
+and a confirmed heal. A background task may confirm a heal, so that the script can continue while a
+broker starts.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -40,7 +40,8 @@ from results.record.runtime import Event, Task, new_event, start
 
 BACK_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
-"""Seconds for a broker to end by itself, even on a busy machine. Scripts expect a graceful end."""
+"""Seconds within which a broker ends by itself, even on a busy machine. Scripts expect that brokers
+end gracefully."""
 JOIN_LIMIT_S = 10.0
 _DOWN = frozenset({"kill", "stop", "power-loss"})
 _CUT = "cut"
@@ -80,8 +81,8 @@ class _Scripted:
 class ScriptedFaults:
     """Faults on brokers, controllers and links, at the request of a script.
 
-    A method raises `ClusterError` or `WaitTimeoutError` with one sentence if its action cannot be
-    confirmed. Only one task may use an instance.
+    If a method cannot confirm its action, it raises `ClusterError` or `WaitTimeoutError` with one
+    sentence. Only one task may use an instance.
 
     Args:
         cluster: The nodes, already started. Separate `controllers` are hit and healed like brokers.
@@ -89,7 +90,7 @@ class ScriptedFaults:
         clock: The clock of the run.
         paths: The paths of the ledger, the `faults` stream, and the nodes' files.
         seed: The seed of the run.
-        machines: All machines with links. Empty if these are only the nodes and controllers.
+        machines: All machines that have links. Empty if only the nodes and controllers have links.
         session_s: Seconds for which the cluster counts an ended broker as alive.
         state_of: Returns the state of a process. None if the hosts report it.
     """
@@ -115,7 +116,7 @@ class ScriptedFaults:
         self._cuts: dict[str, _Scripted] = {}
 
     def kill(self, node: str) -> None:
-        """Kill a node's process with SIGKILL. This also ends the pause of a paused process."""
+        """Kill a node's process with SIGKILL, even if the process is paused."""
         self._take_down("kill", node, Kill)
 
     def stop(self, node: str, *, wait: bool = True) -> None:
@@ -189,7 +190,7 @@ class ScriptedFaults:
 
         Args:
             name: The name of the cut for `join`.
-            links: Links between any machines of the hosts, `zk` included.
+            links: The links. They can be between any machines of the hosts, including `zk`.
         """
         if name in self._cuts:
             raise ClusterError(f"the cut {name!r} already exists")
@@ -256,7 +257,7 @@ class ScriptedFaults:
         return fault
 
     def _supersede(self, ended: Sequence[_Scripted], by: _Scripted) -> None:
-        """End the records of earlier faults whose process no longer exists."""
+        """Mark the given earlier faults as ended, because their process no longer exists."""
         for fault in ended:
             fault.interrupt()
             fault.life.superseded(by.fault_id)

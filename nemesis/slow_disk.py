@@ -1,14 +1,14 @@
 """The fault `slow-disk`: every flush on a broker's disk takes longer, by up to 1.5 s.
 
-A busy disk, or a disk that is about to fail, acts like this. Code that flushes before it answers
-has to wait: a quorum that counts only data on disk, or a broker that flushes before it
-acknowledges. The fault is confirmed if a test write with a flush takes the planned time, and took
-less time before the fault. The heal is confirmed if this takes no longer than before the fault. No
-data is at risk, because a flush that has not ended is not confirmed.
+A busy disk, or a disk that is about to fail, acts like this. Code that must flush before it answers
+has to wait. Examples are a quorum that counts only data on disk, and a broker that flushes before
+it acknowledges. The fault is confirmed if a test write with a flush takes the planned time, and
+took less time before the fault. The heal is confirmed if the same test write takes no longer than
+before the fault. No data is at risk, because a flush is confirmed only after it has ended.
 
 On real hosts every read and write is slow, too, except reads from the kernel's cache. On such
-hosts, a test page is written, flushed and read. The file system that delays requests counts them
-(`CanFaultDisk`). In virtual time only flushes are slow.
+hosts, a test page is written, flushed and read. The file system that delays the requests also
+counts them (`CanFaultDisk`). In virtual time only flushes are slow.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,10 @@ from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
-"""Possible times of the longest flush, in seconds. The shortest flush takes half of this time."""
+"""The possible durations of the longest flush, in seconds. The shortest flush takes half of this
+time."""
 USUAL = 2.0
-"""The factor by which a flush may be slower than before while the disk counts as fast again."""
+"""After the heal, a flush may be slower than before the fault by this factor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class SlowDisk:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts slow down disks.
+        site: The run's cluster and hosts. The hosts must be able to slow down disks.
 
     Raises:
         ClusterError: The hosts cannot slow down disks, or no broker runs on a target.
@@ -102,7 +103,7 @@ class SlowDisk:
         return None
 
     def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
-        """Confirm that a test page took as long as its delayed requests in total.
+        """Confirm that a test page took at least as long as all its delayed requests together.
 
         Some requests may not occur. For example, another fault can prevent the read of the page.
         """
@@ -124,7 +125,7 @@ class SlowDisk:
         on_each(self.targets, self._hosts.quicken_disk)
 
     def confirm_healed(self, patience: Patience) -> QuickDiskEffect | None:
-        """Confirm that a flush takes no longer than before, or less time than any slow flush."""
+        """Confirm that a flush is about as fast as before, or faster than any slow flush."""
         told: dict[str, float] = {}
 
         def are_quick() -> bool:

@@ -1,19 +1,19 @@
 """The base of the stall faults: links hold all packets for seconds, and then release them in order.
 
 No packet is lost, and none is overtaken on its link. A request arrives seconds late. By then, its
-sender has given up, and has got a response elsewhere. For this effect, a stall must be longer than
+sender has given up, and has got a response to a retry. For this effect, a stall must be longer than
 the sender's timeout. A stall takes 2 to 8 s, chosen at random. Then packets pass for a moment, and
 are held again. This repeats until the heal, which releases all packets. TCP retransmits
 unacknowledged data after longer and longer waits, and all copies wait in the same queue. On real
 hosts, a link that stalls in one direction also holds the acknowledgements of the other direction.
-In virtual time it does not.
+In virtual time, such a link does not hold these acknowledgements.
 
 Each link gets its own proof from test datagrams, which are all sent at one moment. After a third of
-a stall, none has arrived. At the end, nearly all have arrived once and in order. This test needs no
-clock on the receiver, and shows which direction stalls. If a link stalls in one direction only,
-datagrams in the open direction arrive soon, and only the answers to them wait. Different links
-stall at different moments. If the answers on a link come back at once, the link was open, and the
-test is repeated.
+a stall, none has arrived. At the end of the stall, nearly all have arrived, only once and in order.
+This test needs no clock on the receiver, and shows which direction stalls. If a link stalls in one
+direction only, datagrams in the open direction arrive soon, and only the answers to them wait.
+Different links stall at different moments. If the answers on a link come back at once, the link was
+open, and the test is repeated.
 
 A fault can also stall half of the connections of a link. If a client then gives up one connection
 and opens another, its next request overtakes the previous one with a probability of one half.
@@ -22,7 +22,7 @@ The test uses datagrams from 20 ports. After a third of a stall, all datagrams o
 arrived, and no datagram of other ports has.
 
 The heal is confirmed if the datagrams of repeated tests all come back soon. The tests continue for
-longer than a stalling link is ever open.
+longer than a stalling link stays open between two stalls.
 """
 
 from collections.abc import Collection, Mapping
@@ -42,10 +42,10 @@ STALL_MS = (2000, 8000)
 end within this range or soon after it."""
 OPEN_MS = (300, 2000)
 COUNT, SIZE = 40, 64
-"""The number of datagrams of a test, and their size. All arrive at one moment at the end of a
-stall, so they must fit into a small receive buffer."""
+"""The number of datagrams of a test, and their size. At the end of a stall, all datagrams arrive at
+the same moment, so they must fit into a small receive buffer."""
 MIDWAY = 1 / 3
-"""The share of a stall that a test must observe as proof."""
+"""A test must see that datagrams are held for this share of a stall."""
 LEAST_FLOWS = 3
 """The smallest number of stalled flows, and of passing flows, that proves the fault. Each of 20
 flows stalls with a probability of one half, so a smaller number occurs in less than one of a
@@ -54,13 +54,13 @@ HALF = 0.5
 SOON_S = 0.5
 """The longest round trip in seconds over a good link, even on a busy machine."""
 BESIDE_S = 0.5
-"""A healed link must be good for longer than a stalling link is open: by this many seconds."""
+"""A healed link must work for this many seconds longer than a stalling link is open."""
 GAP_S = 1.0
 """The longest time between two tests in seconds. No stall is short enough to fit between them."""
 LOOK_S, BACK_S = 0.2, 0.02
 """Seconds between two tests, and between two checks whether all datagrams are back."""
 ARRIVES_S = 2.0
-"""Seconds after the end of a stall within which all datagrams must arrive."""
+"""After the end of a stall, all datagrams must arrive within this many seconds."""
 MOST_LOOKS_BEFORE = 8
 PROVEN = (
     "numbered datagrams, all sent at once: after a third of a stall none has arrived. After the"
@@ -90,7 +90,7 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class _Flight:
-    """A running test of a link: its datagrams, and the measurement midway once it is due."""
+    """A running test of a link: its datagrams, and later its midway measurement."""
 
     volley: Volley
     began_s: float
@@ -103,9 +103,9 @@ class StalledLinks:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts shape links.
+        site: The run's cluster and hosts. The hosts must be able to shape links.
         quality: The length of the stalls, and the share of stalling connections.
-        links: The links. Empty for the links between the targets and all other nodes.
+        links: The links. Empty means the links between the targets and all other nodes.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class StalledLinks:
         self._shape_id = f"fault-{aim.fault_id}"
         self._half = quality.stall_share < 1
         self._back = tuple((b, a) for a, b in self.links if (b, a) not in self.links)
-        """The open directions of links that stall in one direction. Packets must pass there."""
+        """The open directions of the links that stall in one direction only. Packets must pass in
+        these directions."""
         self._before: Mapping[Link, Measured] = {}
         self._flights: dict[Link, _Flight] = {}
         self._seen: dict[Link, _Seen] = {}
@@ -187,7 +188,7 @@ class StalledLinks:
         self._note(())
 
     def confirm_healed(self, patience: Patience) -> ClearEffect | None:
-        """Confirm that all uncut links stayed good for longer than the time between two stalls."""
+        """Confirm that all uncut links worked for longer than the pause between two stalls."""
         try:
             after = wait_until(
                 self._good_for_long,
@@ -264,7 +265,7 @@ class StalledLinks:
         return midway.arrived == 0 or (self._half and midway.arrived < midway.sent)
 
     def _is_proven(self, link: Link, midway: Measured, over: Measured) -> bool:
-        """Return whether all datagrams arrived once, and the expected ones were held before."""
+        """Return whether all datagrams arrived once, and whether the expected ones were held."""
         if over.copies or not is_whole(over.sent, over.arrived):
             return False
         if link in self._back:
@@ -324,8 +325,8 @@ def stalling(aim: Aim, site: Site, links: tuple[Link, ...], *, share: float = 1.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The hosts shape links.
-        links: The links. Empty for the links between the targets and all other nodes.
+        site: The run's cluster and hosts. The hosts must be able to shape links.
+        links: The links. Empty means the links between the targets and all other nodes.
         share: The share of connections that stall.
     """
     quality = Quality(

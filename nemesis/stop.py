@@ -16,12 +16,12 @@ STOP_LIMIT_S = 20.0
 
 
 class Stop:
-    """A fault that stops brokers gracefully. They leave `/proc`, and later register again.
+    """A fault that stops brokers gracefully. After the heal, they register again.
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts. The brokers are stopped.
-        limit_s: A broker that still runs this many seconds after SIGTERM is killed.
+        site: The run's cluster and hosts. The fault stops brokers of this cluster.
+        limit_s: If a broker is still running this many seconds after SIGTERM, it is killed.
     """
 
     links = ()

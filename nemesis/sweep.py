@@ -19,8 +19,8 @@ RETRY_S = 1.0
 """Seconds between two attempts to heal a fault after an error."""
 LINKS_LIMIT_S = 5.0
 LINKS_STAY_S = OPEN_MS[1] / 1000 + 2 * BESIDE_S
-"""Seconds for which all links must work if links stalled before. This is longer than the open phase
-of a stalling link, and longer than a probe may wait."""
+"""If links stalled before, all links must work for this many seconds. This is longer than the open
+phase of a stalling link plus the longest wait of a probe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class HealReport:
     Attributes:
         done: Sentences on the actions that were necessary.
         failed: Sentences on everything that is not healthy.
-        undone: True if no change by Logquake is left, even if `failed` is not empty. Links work and
-            brokers run. Only the brokers' own actions are missing: some brokers did not register in
-            time, or did not delete a fault's topics.
+        undone: True if every change by Logquake is undone: links work and brokers run. `failed` may
+            still name things that only the brokers can do: some did not register in time, or did
+            not delete a fault's topics.
     """
 
     done: tuple[str, ...]
@@ -60,13 +60,13 @@ def sweep(
     away: Collection[str] = (),
     limit_s: float = HEAL_LIMIT_S,
 ) -> HealReport:
-    """Heal faults, start and continue brokers, reconnect links, and confirm all of this.
+    """Heal faults, start ended brokers, continue paused brokers, reconnect links, and check all.
 
     Args:
         lives: The active faults.
         site: The run's cluster and hosts.
         away: Nodes that stay down, because a script leaves them down.
-        limit_s: The time limit for all faults together, and again for all brokers.
+        limit_s: The time limit for all faults together, and then once more for all brokers.
     """
     findings = _Findings()
     _heal_faults(lives, site, findings, limit_s)
@@ -104,7 +104,7 @@ def _heal_faults(lives: Sequence[Life], site: Site, findings: _Findings, limit_s
 
 
 def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | None]:
-    """Return whether a fault has ended, and otherwise the reason. Catch all errors.
+    """Return whether a fault has ended and, if not, the reason. Catch all errors.
 
     So one fault's error does not keep other faults active.
     """
@@ -138,7 +138,7 @@ def _is_over(life: Life, *, undone: bool, deadline_s: float) -> bool:
 
 
 def _mend_brokers(site: Site, nodes: Iterable[str], findings: _Findings, *, limit_s: float) -> None:
-    """Start brokers that ended, continue paused ones, and wait until all are back."""
+    """Start ended brokers, continue paused brokers, and wait until all of them are back."""
     started = [node for node in nodes if site.cluster.process(node) is not None]
     for node in started:
         try:

@@ -26,7 +26,7 @@ from results.record.plan import PlanError
 
 TopicPartition = tuple[str, int]
 Find = Callable[[Coordinated], str | None]
-"""The type of a function that returns the coordinator of a group or id, or None if unknown."""
+"""The type of a function: it returns the coordinator of a group or transactional id, or None."""
 
 _EXPRESSION = re.compile(
     r"(?P<word>[a-z][a-z0-9-]*)(\((?P<of>[^(),]+)(,(?P<partition>\d{1,9}))?\))?"
@@ -43,8 +43,9 @@ class Target:
 
     Attributes:
         word: The node's name, or the role.
-        topic_partition: The partition of a partition role. None for a random one.
-        coordinated: The groups or ids of a coordinator role. One of these is chosen.
+        topic_partition: The partition of a partition role. None means a random partition.
+        coordinated: The groups or transactional ids of a coordinator role. The fault chooses one of
+            them.
     """
 
     word: str
@@ -73,8 +74,8 @@ _IN_PARTITION: dict[str, tuple[Callable[[PartitionState], Collection[str]], bool
     "isr": (lambda state: state.isr, False),
     "last-isr": (_last_isr, False),
 }
-"""For each partition role: a function that returns the nodes, and whether the role means all
-nodes."""
+"""For each partition role: a function that returns the nodes with this role, and whether the role
+means all of them or one."""
 
 PARTITION_ROLES = frozenset(_IN_PARTITION)
 """Roles in a partition, such as `leader(log-0,1)`."""
@@ -87,7 +88,7 @@ _OF_SIZE: dict[str, Callable[[int], int]] = {
 }
 
 OF_FOLLOWERS = ("follower", "followers")
-"""Roles that no node has if a partition has only one replica."""
+"""If a partition has only one replica, no node has these roles."""
 QUORUM_VOTERS = "quorum-voters"
 """The role of all nodes that keep the metadata."""
 SERVERS = "servers"
@@ -190,7 +191,7 @@ def replaceable(view: ClusterView | None, nodes: Collection[str]) -> frozenset[T
 def led_by_others(
     view: ClusterView | None, places: Collection[TopicPartition], nodes: Collection[str]
 ) -> bool:
-    """Return whether leaders outside `nodes` lead all partitions. False if no node answers."""
+    """Return whether all partitions have leaders outside `nodes`. False if no node answers."""
     known = None if view is None else view.partitions
     return known is not None and all(
         known[place].leader not in {None, *nodes} for place in places if place in known
@@ -225,7 +226,7 @@ def _what_it_takes(word: str) -> str:
 
 
 def _coordinated(expression: str, key: str | None, roster: Roster) -> tuple[Coordinated, ...]:
-    """Return the group or transactional id of a coordinator role: the named one, or all."""
+    """Return the group or transactional id that a coordinator role names, or else all."""
     if key is not None:
         own = [each for each in roster.coordinated if each.key == key]
         return (own[0] if own else Coordinated(kind=CoordinatorKind.GROUP, key=key),)

@@ -1,4 +1,4 @@
-"""Faults on brokers in one process hit all these brokers, and cut no link between them."""
+"""If brokers share a process, a fault hits all of them, and cuts no link between them."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,8 @@ def widened(nodes: tuple[str, ...], kind: Kind | None, site: Site) -> tuple[str,
         site: The run's cluster and hosts.
 
     Raises:
-        ClusterError: A process runs several brokers, and the fault needs separate ones.
+        ClusterError: A process runs several brokers, but the fault needs brokers in separate
+            processes.
     """
     if kind is not None and kind.aspect is Aspect.CLUSTER:
         return nodes  # The fault does not touch them.

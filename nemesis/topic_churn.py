@@ -21,20 +21,21 @@ REPLICAS = 3
 REST_S = 0.1
 """Seconds between two topics. The brokers also need time for the run's own messages."""
 CONFIRM_LIMIT_S = 15.0
-"""Seconds to wait for the first topic. Its replicas take seconds on a busy machine."""
+"""Seconds to wait for the first topic. On a busy machine, it takes seconds until its replicas
+exist."""
 
 
 END_LIMIT_S = 3.0
-"""Seconds to wait for the last topic's deletion. If a broker is down, the deletion takes longer.
-The wait must not delay the heal of the fault on that broker."""
+"""Seconds to wait until the last topic is deleted. While a broker is down, the deletion takes
+longer. But a longer wait would delay the heal of the fault on that broker."""
 
 
 class TopicChurn:
     """A fault that creates and deletes topics.
 
     Args:
-        aim: The fault's id and targets. The fault looks for its topics in the metadata of a broker
-            that is not a target.
+        aim: The fault's id and targets. To confirm the effect, Logquake looks for the topics in the
+            metadata of brokers that are not targets.
         site: The run's cluster and hosts.
     """
 
@@ -83,7 +84,8 @@ class TopicChurn:
         """Stop the churn, and delete the remaining topics.
 
         Raises:
-            ClusterError: An earlier heal has not ended the churn, which still creates a topic.
+            ClusterError: An earlier heal could not end the churn: the fault is still creating a
+                topic.
         """
         again = self._over.is_set()
         if not again:
@@ -100,7 +102,7 @@ class TopicChurn:
                 self._cluster.delete_topics(sorted(left))
 
     def confirm_healed(self, patience: Patience) -> TopicsGoneEffect | None:
-        """Confirm that no broker that responds has any of the topics."""
+        """Confirm that none of the brokers that respond has any of the topics."""
         self._background.raise_bugs()
         try:
             asked = wait_until(
@@ -146,7 +148,7 @@ class TopicChurn:
         self._deleted += 1
 
     def _witness(self, name: str) -> tuple[str, str] | None:
-        """Return the topic and another broker whose metadata has it, or None after a timeout."""
+        """Return the topic and another broker that knows the topic, or None after a timeout."""
 
         def known_by() -> str | None:
             return next(
@@ -163,8 +165,8 @@ class TopicChurn:
     def _known_now(self) -> tuple[str, str] | None:
         """Return a topic that another broker has, even if its replicas are not yet in sync.
 
-        If another fault disables a broker of the topic, the topic's replicas may never be in sync,
-        but the topic exists.
+        If another fault disables a broker of the topic, its replicas may never be in sync. But the
+        topic exists all the same.
         """
         for node in self._others:
             if known := self._left_at(node):

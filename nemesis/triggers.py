@@ -9,8 +9,8 @@
 | `controller epoch >= 3` | the controller's epoch is at least 3 |
 | `registered <= 2` | at most two brokers are registered |
 
-Numbers are compared by `>=`, `<=`, `>`, `<` or `=`, names by `=` or `!=`. The functions are pure:
-the caller passes the metadata view.
+To compare numbers, use `>=`, `<=`, `>`, `<` or `=`. To compare names, use `=` or `!=`. The
+functions are pure: the caller passes the metadata view.
 """
 
 import operator
@@ -47,7 +47,7 @@ _OF_CLUSTER: Mapping[str, Callable[[ClusterView], int | str]] = {
     "registered": lambda view: len(view.registered),
 }
 _NAMES = frozenset({"leader", "controller"})
-"""Triggers whose value is a name, not a number."""
+"""Triggers that are compared with a name. All others are compared with a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

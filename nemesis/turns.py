@@ -3,13 +3,12 @@
 A broker that lost records may still count as in sync. If another broker then leaves the ISR in
 order, the lost records are lost permanently. This is not a bug of the brokers, but the checkers
 would report it. So a fault that destroys a replica's records begins only after a period without
-active faults and with full ISRs. No other fault begins until there was such a period again. The
-cluster may count a dead broker as alive or in sync for a while (`cluster.sessions.hidden_s`). The
-period is longer than that time. So the metadata at the end of the period is newer than all earlier
-faults.
+active faults and with full ISRs. No other fault begins until there has been another such period.
+The cluster may count a dead broker as alive or in sync for a while (`cluster.sessions.hidden_s`).
+The period is longer than this time, so the metadata at its end is newer than all earlier faults.
 
 Due faults wait in a queue. A fault that begins alone waits until all faults ahead of it have ended.
-Other faults wait only if such a fault is ahead of them.
+Any other fault waits only while a fault that begins alone is ahead of it.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -37,9 +36,9 @@ class _Turn(Enum):
     UNSETTLED = auto()
     """A fault has not ended, or an ISR is not full."""
     SETTLING = auto()
-    """No fault is active and every ISR is full, but not for long enough."""
+    """No fault is active and every ISR is full, but this has not lasted long enough."""
     LULL = auto()
-    """The fault could begin now, but there is a lull."""
+    """The fault could begin now, but it waits until the current lull is over."""
 
 
 class Turns:
@@ -48,10 +47,11 @@ class Turns:
     Args:
         lives: All faults of the run.
         site: The run's cluster and hosts.
-        wanted: The partitions of the run. Metadata without one of them count as incomplete.
+        wanted: The partitions of the run. If one of them is missing in the metadata, the metadata
+            counts as incomplete.
         steady_s: Seconds for which all replicas must be in sync, before and after a fault that
             begins alone.
-        lulls: The times at which no fault begins.
+        lulls: The periods in which no fault begins.
     """
 
     def __init__(
@@ -66,14 +66,15 @@ class Turns:
         self._lives, self._steady_s, self._lulls = lives, steady_s, lulls
         self._unwhole = partial(unwhole, site, wanted=wanted)
         self._queue: list[Life] = []
-        """The waiting faults, in order of arrival. A fault that runs alone stays in front."""
+        """The waiting faults, in the order in which they became due. A fault that runs alone stays
+        first until it has ended."""
         self._under_way: list[Life] = []
         # Before the first fault all is whole, because the run waited for its topics.
         self._disturbed_s = -steady_s
         self._lock = new_lock()
 
     def stopped_before(self, life: Life, due_s: float, stop: Event) -> bool:
-        """Wait until a fault is due. If it begins alone, first check the ISRs for a while.
+        """Wait until a fault is due. If it must begin alone, check the ISRs meanwhile.
 
         Args:
             life: The fault.
@@ -94,17 +95,19 @@ class Turns:
     def refusal(
         self, life: Life, *, latest_s: float, patience: Patience, mend: Callable[[], object]
     ) -> str | None:
-        """Wait for the turn of a fault. Return None, or the reason why its turn does not come.
+        """Wait for the turn of a fault. If the turn does not come, return the reason.
 
         Args:
             life: The fault, which is due.
             latest_s: The latest possible start, in seconds by `stopwatch_s`.
-            patience: For a fault that begins alone: the time limit until all replicas are in sync.
-                The wait for other faults does not count, because they have their own limits.
+            patience: For a fault that begins alone: how long to wait until all replicas are in
+                sync. Time in which other faults are ahead does not count, because they have their
+                own limits.
             mend: A function to call repeatedly. It tries to heal earlier faults of the same lane.
 
         Returns:
-            The reason, in a sentence. None if the turn has come. Then call `taken`.
+            The reason, in a sentence. None means that the turn has come, and that the caller must
+            call `taken`.
         """
         with self._lock:
             self._queue.append(life)

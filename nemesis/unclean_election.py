@@ -1,13 +1,13 @@
 """The fault `unclean-election`: a replica outside the ISR is elected while the whole ISR is down.
 
-The fault builds this state in four steps. It kills one replica, which falls behind. Then it kills
-all replicas that are still in sync. It starts the first replica again. Then it requests the
-election of this replica. Records that this replica never had are lost, as Kafka documents for
-unclean elections. The contract judge allows this loss, and names the election. The heal starts the
-other replicas, which truncate their logs to match the new leader's log.
+The fault reaches this state in four steps. It kills one replica, which falls behind. It kills all
+replicas that are still in sync. It starts the first replica again. It requests that this replica is
+elected. The records that this replica never had are lost. Kafka documents this for unclean
+elections. The contract judge allows this loss, and names the election. The heal starts the other
+replicas, which truncate their logs to match the new leader's log.
 
-The election needs a metadata quorum. If the brokers keep the metadata themselves, a majority of
-them must be alive once the replica is back.
+The election needs a metadata quorum. If the brokers themselves keep the metadata, a majority of
+them must be alive as soon as the replica is back.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ from results.record.clock import pause_until, stopwatch_s, wait_until
 from results.record.plan import Plan
 
 BEHIND_LIMIT_S = 20.0
-"""Seconds until a killed broker leaves the ISR: its session ends, or `replica.lag.time.max.ms`
-passes."""
+"""Seconds until a killed broker leaves the ISR, because its session ends or
+`replica.lag.time.max.ms` passes."""
 BEHIND_S = 1.0
-"""Seconds for which the other replicas accept writes without the killed one."""
+"""For this many seconds, the other replicas accept writes that the killed replica does not get."""
 BACK_LIMIT_S = 60.0
 ELECTED_LIMIT_S = 15.0
-"""Seconds to confirm the election. The limit is long, because the loss is allowed only if the
-election was seen."""
+"""Seconds to confirm the election. This limit is long, because the loss of records is allowed only
+if the election was observed."""
 
 
 class UncleanElection:
@@ -75,7 +75,7 @@ class UncleanElection:
 
     @property
     def place(self) -> Place:
-        """Return the partition. It is recorded early, so that a loss of its records is allowed."""
+        """Return the partition. It is recorded early, so that it is allowed to lose records."""
         return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:
@@ -83,7 +83,7 @@ class UncleanElection:
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
-        """Let a replica fall behind, kill the others, start that replica, and have it elected."""
+        """Let one replica fall behind, kill the others, start the first, and have it elected."""
         self._started_s = stopwatch_s()
         self._cluster.kill_node(self._late)
         left = self._until(
@@ -159,7 +159,7 @@ class UncleanElection:
 
 
 def leaves_somebody_to_elect(plan: Plan) -> bool:
-    """Return whether a quorum survives while all replicas of a partition except one are down.
+    """Return whether the metadata quorum survives while only one replica of a partition is up.
 
     The mode of an attached cluster is unknown. Such a cluster is treated as if its brokers keep the
     metadata.

@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field
 from cluster.protocol import Link, ProcessId
 
 _Place = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""A position in a file, in bytes, up to the largest possible file."""
+"""A position in a file, in bytes. The limit is the size of the largest possible file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a node's broker again. Not needed for a dead run, which needs no broker."""
+    """Start a node's broker again. This is not needed for a dead run."""
 
     kind: Literal["restart"] = "restart"
     node: str
@@ -36,7 +36,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Remove a cut. Not needed for a dead run, because its cuts end with its machines."""
+    """Remove a cut. For a dead run this is not needed, because its cuts end with its machines."""
 
     kind: Literal["join"] = "join"
     cut_id: str
@@ -45,7 +45,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unshape:
-    """Remove the shape of links. Not needed for a dead run, because shapes end with its agents."""
+    """Remove the shape of links. A dead run's shapes end with its agents."""
 
     kind: Literal["unshape"] = "unshape"
     shape_id: str
@@ -62,7 +62,7 @@ class Unblock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipBack:
-    """Flip a bit back, if its batch still exists. Also done in the files of a dead run.
+    """Flip a bit back, if its batch still exists. This is also done in a dead run.
 
     Attributes:
         node: The node of the file.
@@ -116,7 +116,7 @@ class FreeResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MendDisk:
-    """Stop the failures of a node's disk. A dead run's file systems end with its agents."""
+    """Make a node's disk work again. A dead run's file systems end with its agents."""
 
     kind: Literal["mend-disk"] = "mend-disk"
     node: str

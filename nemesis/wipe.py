@@ -1,13 +1,13 @@
 """The fault `wipe`: a broker is stopped, its replicas are deleted, and it starts on an empty disk.
 
-This is like a replaced disk. The fault deletes all partition folders and the checkpoints of the log
-folder (recovery points, high watermarks, log start offsets, cleaner offsets). It also deletes the
-marker of a clean shutdown. Because this marker is missing, KRaft's controllers know that the broker
-may lack records (KIP-966). `meta.properties` stays, so that the broker keeps its identity. The
-metadata log stays too, because a voter without it would have forgotten its votes. That would be
-another fault, and Kafka does not promise to survive it. The heal starts the broker, which fetches
-everything from the leaders again. Records that no other replica has are lost permanently, and the
-contract judge allows this loss (`wipe`).
+The effect is the same as after a replacement of the disk. The fault deletes all partition folders
+and the checkpoints of the log folder (recovery points, high watermarks, log start offsets, cleaner
+offsets). It also deletes the marker of a clean shutdown. Because this marker is missing, KRaft's
+controllers know that the broker may lack records (KIP-966). `meta.properties` stays, so that the
+broker keeps its identity. The metadata log stays too, because a voter without it would have
+forgotten its votes. The loss of votes would be another fault, and Kafka does not promise to survive
+it. The heal starts the broker, which fetches everything from the leaders again. The records that no
+other replica has are lost permanently. The contract judge allows this loss (`wipe`).
 """
 
 from pathlib import PurePosixPath
@@ -31,7 +31,7 @@ class Wipe:
 
     Args:
         aim: The fault's id and targets.
-        site: The run's cluster and hosts, which can stop the brokers and delete their replicas.
+        site: The run's cluster and hosts. They must be able to stop brokers and delete replicas.
 
     Raises:
         ClusterError: The disks cannot be accessed.
@@ -52,7 +52,7 @@ class Wipe:
         self._started_s, self._healed_s = stopwatch_s(), 0.0
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the undo steps that start the brokers, which fetch the deleted records again."""
+        """Return the undo steps that start the brokers. These fetch the deleted records again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
@@ -93,8 +93,8 @@ class Wipe:
     def confirm_healed(self, patience: Patience) -> RefetchedEffect | None:
         """Confirm that the brokers are registered, and wait until their replicas are in sync.
 
-        A replica that never catches up is a bug of the brokers (`isr-not-restored`). So the heal
-        ends at the time limit if the brokers are back.
+        If a replica never catches up, this is a bug of the brokers, and `isr-not-restored` reports
+        it. So when the brokers are back, the heal counts as confirmed at the time limit.
         """
         deadline_s = stopwatch_s() + patience.limit_s
         back = self._brokers.wait_back(patience)
@@ -121,7 +121,7 @@ class Wipe:
 
 
 def wiped(disk: Disk, logs: Logs) -> list[ReplicaWiped]:
-    """Delete every replica from a disk whose broker has ended. Return a summary of each."""
+    """Delete all replicas from the disk of an ended broker. Return a summary of each replica."""
     found = [_measured(disk, place, folder, logs) for place, folder in logs.replica_folders(disk)]
     for folder in sorted({path.parent for path in logs.replica_files(disk)}):
         disk.remove(folder)
@@ -144,7 +144,7 @@ def _measured(
 
 
 def _without_checkpoints(disk: Disk, logs: Logs) -> tuple[str, ...]:
-    """Delete the checkpoints of a log folder, and return the deleted ones."""
+    """Delete the checkpoints of a log folder, and return the names of these files."""
     there = {path.name for path in disk.files(f"{logs.data}/*")}
     removed = tuple(name for name in logs.checkpoints if name in there)
     for name in removed:

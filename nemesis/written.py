@@ -1,8 +1,8 @@
 """Check faults written by hand: an impossible fault is rejected before anything starts.
 
-Conditions that are known only at run time are not checked here, such as a partition without a
-leader, or an ISR of two for `last-isr`. Such a fault waits, and is then recorded as a fault without
-effect.
+Some conditions are known only during the run, and are not checked here. For example, a partition
+may have no leader, or there may be two replicas in the ISR for `last-isr`. Such a fault waits, and
+is then recorded as a fault without effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -76,10 +76,10 @@ def _reasons(fault: PlannedFault, target: Target, plan: Plan, roster: Roster) ->
 def _reasons_beside(fault: PlannedFault, plan: Plan) -> Iterator[str]:
     """Yield why a fault that drops flushes cannot run together with another fault.
 
-    The broker of such a fault ends in order, so it stays an eligible leader replica (KIP-966),
-    although it lacks the lost records. If the other replicas end before this broker has fetched
-    these records again, the broker is elected leader. The records are then lost without a bug in
-    any replica. Random schedules avoid this, too.
+    The broker of such a fault ends in order. So it remains an eligible leader replica (KIP-966),
+    although it no longer has the lost records. If the other replicas end before this broker has
+    fetched these records again, the broker is elected leader. The records are then lost without a
+    bug in any replica. Random schedules never combine such faults either.
     """
     for other in plan.faults or ():
         if other is fault:
@@ -130,7 +130,7 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
 
 
 def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
-    """Return each role that always means all of its nodes, with the role's text and nodes."""
+    """Return the roles that always mean all their nodes, each with its text and its nodes."""
     return {
         QUORUM_VOTERS: ("voters", roster.voters),
         SERVERS: ("servers", roster.everybody),
@@ -139,7 +139,7 @@ def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
 
 
 def _nodes_of(target: Target, roster: Roster) -> set[str]:
-    """Return the nodes of a target that is known without metadata. Empty for other roles."""
+    """Return the nodes of a target. Empty for roles that can be resolved only with metadata."""
     if target.word in (alls := _alls(roster)):
         return {*alls[target.word][1]}
     return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}

@@ -14,13 +14,13 @@ def write_drawings(paths: RunPaths, folder: Path) -> list[Path]:
 
     Args:
         paths: A scripted run.
-        folder: The folder for the files; created if it is missing.
+        folder: The folder for the files. It is created if it does not exist.
 
     Returns:
         The written files.
 
     Raises:
-        StoreError: The run is not a scripted run, or the folder cannot be written.
+        StoreError: This is not a scripted run, or the folder cannot be written.
     """
     drawings = drawings_of(paths)
     if not drawings:

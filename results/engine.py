@@ -24,7 +24,7 @@ def template_engine() -> jinja2.Environment:
 
 
 def new_engine() -> jinja2.Environment:
-    """Return a new template engine that escapes and shortens each value it prints."""
+    """Return a new template engine. It escapes and shortens each value that it prints."""
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -53,7 +53,7 @@ def _is_markup(value: object) -> bool:
 
 
 def _listed(value: object, key: str) -> str:
-    """Return an evidence value as text; a time is also given in seconds, and a long list is cut."""
+    """Return an evidence value as text: a time also in seconds, and a long list shortened."""
     if not isinstance(value, list | tuple):
         seconds = isinstance(value, int) and key.endswith("_ns")
         return f"{value} ({_seconds(value)})" if seconds else "-" if value is None else str(value)

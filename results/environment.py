@@ -35,7 +35,7 @@ class Told:
     """Facts that a system under test reports about itself.
 
     Attributes:
-        java, java_version: The JVM of the brokers; None if they use none.
+        java, java_version: The JVM of the brokers. None if the brokers use no JVM.
         brokers: The broker's version and jars, as in `Environment.brokers`.
     """
 
@@ -50,22 +50,23 @@ class Environment:
 
     Attributes:
         logquake: Logquake's version.
-        git_commit: The commit of Logquake's checkout, with `-dirty` if files are changed; None for
-            an installed package.
+        git_commit: The commit of Logquake's source folder, with `-dirty` if it has changed files.
+            None if Logquake is an installed package.
         python, platform, kernel: Versions.
         cores: Number of logical processors that this process may use.
         memory_bytes: Memory of the machine.
-        java, java_version: The JVM that the brokers run on; None if they use none.
-        brokers: Facts about the broker: `version`, `commit`, and `jars` (the SHA-256 of each jar
-            that the user supplied, by name).
+        java, java_version: The JVM of the brokers. None if the brokers use no JVM.
+        brokers: Facts about the broker: `version`, `commit` and `jars`. `jars` has the name and the
+            SHA-256 of each jar that the user supplied.
         system: Name of the system under test in the plan: `kafka:4.3.1`.
         hosts: The kind of hosts: namespace, process, ...
         libraries: The version of each installed library. `kafka-clients` is listed only if the
             workload uses Kafka's own Java client.
         started_utc: Start of the run on the wall clock, `20261121T104500Z`. It is only for display.
-        started_unix_s: Start of the run in seconds since 1970. This converts the times in brokers'
-            logs to times of the run.
-        clock_start_ns: `CLOCK_MONOTONIC` at the run's start, the zero of all times in the record.
+        started_unix_s: Start of the run in seconds since 1970. With it, times in brokers' logs are
+            converted to times of the run.
+        clock_start_ns: `CLOCK_MONOTONIC` at the run's start. All times in the record are counted
+            from this time.
         doctor: One sentence for each topic that `logquake doctor` checked on this machine.
     """
 
@@ -100,7 +101,8 @@ def collect_environment(
     """Collect the facts about this machine and write the run's `environment.json`.
 
     Args:
-        paths: The run. If its plan exists already, the system and the hosts come from it.
+        paths: The run. If the run's plan exists already, the system and the hosts are taken from
+            the plan.
         clock: The run's clock.
         told: Facts that the system under test reports about itself.
         doctor: One sentence for each topic that `logquake doctor` checked on this machine.
@@ -172,7 +174,7 @@ def _plan_values(path: Path) -> dict[str, str]:
 
 
 def _libraries(plan: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of installed libraries, and of Kafka's Java client if the run uses it."""
+    """Return the versions of the libraries, and of Kafka's Java client if the run uses it."""
     found = {name: version for name in LIBRARIES if (version := _version(name))}
     kind, _, version = plan.get("client_kind", "").partition(":")
     return {**found, "kafka-clients": version} if kind == "java" else found

@@ -13,7 +13,7 @@ from results.wording.headline import headline, ranked_anomalies
 
 
 def write_history_page(verdicts: Sequence[Verdict], page: Path) -> Path:
-    """Write one page with the verdicts of judged histories, in their order.
+    """Write one page with the verdicts of judged histories, in the given order.
 
     Args:
         verdicts: The verdicts of the histories.

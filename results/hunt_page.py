@@ -27,7 +27,7 @@ class Bundle:
 
     Attributes:
         file: The bundle file; empty if there is none.
-        note: The reason why there is no bundle, or the files that the bundle lacks; empty if it is
+        note: Why there is no bundle, or which files are missing in it. Empty if the bundle is
             complete.
     """
 
@@ -50,10 +50,10 @@ class Find:
         broken: Names of the anomalies.
         date: Date of the first failed run, `2026-11-28`.
         workload, client, faults: Settings of the first failed run.
-        runs: Ids of the randomly planned runs with the failure, the first one first.
-        minutes: Minutes of main phases until the first failed run.
-        recurs: Number of reruns with the failure, `4 of 5 (38 % to 96 %)`, and the other promises
-            that reruns broke.
+        runs: Ids of the randomly planned runs with the failure, beginning with the first run.
+        minutes: The total length of all main phases, in minutes, until the first failed run.
+        recurs: How many reruns had the failure, `4 of 5 (38 % to 96 %)`, and which other promises
+            the reruns broke.
         controls: For each control system: its name, the number of its runs with the failure, the
             other promises that the system's runs broke, and the changes in the plans.
         others: Ids of reruns and controls that broke another promise.
@@ -90,7 +90,7 @@ class Find:
 
     @property
     def other_words(self) -> str:
-        """The number of reruns that broke another promise, and the first ids; "" if none."""
+        """The number and first ids of the reruns and controls that broke another promise, or ""."""
         return f"{many(len(self.others), 'run')}: {few(self.others)}" if self.others else ""
 
 
@@ -102,7 +102,7 @@ def few(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A value of a plan setting, with the number and the average gain of the runs that used it."""
+    """A value of a plan setting: how many runs used it, and their average gain."""
 
     choice: str
     value: str
@@ -118,13 +118,14 @@ class HuntStory:
         name: Name of the hunt file.
         parts: Number of the hunt's parts.
         way: How the plans were chosen: `guided`, `blind`, or `blind and guided`.
-        hours: Hours of main phases of the randomly planned runs.
+        hours: The total length, in hours, of the main phases of the randomly planned runs.
         outcomes: Number of randomly planned runs for each verdict.
         unknown: Reasons for missing verdicts, each with its number of runs.
         finds: The failures, the first one first.
         clean: Systems without a failure: name, minutes of main phases, number of runs.
-        growth: After each run: minutes of main phases, reached transitions and successions.
-        first: For each transition, the minutes until a run first reached it.
+        growth: After each run: the total minutes of main phases, and how many transitions and
+            successions were reached.
+        first: For each reached transition, the minutes until the first run reached it.
         never: Transitions of the catalogue that no run reached.
         values: The randomly chosen values of each setting.
     """
@@ -144,7 +145,7 @@ class HuntStory:
 
     @property
     def tone(self) -> str:
-        """The colour of the result; green only if most runs are valid and none is invalid."""
+        """The colour of the result. It is green only if most runs are valid and none is invalid."""
         if self.finds or self.outcomes.get("invalid"):
             return "invalid"
         valid, unknown = (self.outcomes.get(each, 0) for each in ("valid", "unknown"))

@@ -1,4 +1,4 @@
-"""Read and write `night.json`, which names the suite and nightly run that a run belongs to."""
+"""Read and write `night.json`. It names the suite and the nightly run to which a run belongs."""
 
 from pathlib import Path
 

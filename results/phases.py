@@ -36,7 +36,7 @@ class RunPhase:
 
 
 def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
-    """Return, in order, the phases of a run whose begin and end are known."""
+    """Return the phases of a run in order; a phase with an unknown begin or end is left out."""
     at = _moments(milestones, timings)
     return [
         RunPhase(name=name, seconds=(at[end] - at[begin]) / NS_PER_S)

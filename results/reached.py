@@ -1,8 +1,8 @@
 """Read the protocol transitions that a run reached, and the pairs of successive transitions.
 
 The judge computes transitions from the record and stores them with the other statistics. If a run
-was not judged, or was judged by an older Logquake, it has no transitions. `logquake check` adds
-them.
+was not judged, or was judged by an older Logquake, it has no transitions. `logquake check` adds the
+transitions.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Transition:
 
     Attributes:
         name: Name in `TRANSITIONS`.
-        sentence: Its meaning, as a sentence.
+        sentence: The meaning of the transition, as a sentence.
         count: How often it happened.
         first_ns: Time of the first occurrence in nanoseconds since the run's start; None if
             unknown.
@@ -63,7 +63,7 @@ def reached(paths: RunPaths) -> Reached:
 
 
 def transitions_of(tables: RunTables) -> list[Transition]:
-    """Return the transitions of a run, summed over all places, in the order of the catalogue."""
+    """Return a run's transitions in the catalogue's order; each count is a sum over all places."""
     listed = _listed(tables.statistics("transitions"), "transition")
     sums = listed.group_by("transition", use_threads=False).aggregate(
         [("count", "sum"), ("first_ns", "min")]

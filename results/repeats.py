@@ -1,12 +1,12 @@
-"""How often a failure recurs in reruns: definition, counting rules, and wording.
+"""How often a failure recurs in reruns: what a rerun is, how reruns count, and how texts say it.
 
-A repeat is a rerun: a run that a suite or `logquake repro` executes because another run failed. Its
-`night.json` names the failed run. The repeats of a failure are the repeats of all runs with the
-failure's signature. The rules are:
+A repeat is a rerun: a run that a suite or `logquake repro` executes because another run failed. The
+rerun's `night.json` contains the id of the failed run. The repeats of a failure are the repeats of
+all runs with the failure's signature. The rules are:
 
 - A repeat counts if its verdict is valid or invalid. An unknown verdict shows nothing about a
-  broken promise. So a repeat with an unknown verdict counts only if the reason of the verdict is
-  the failure that is measured.
+  broken promise. So a repeat with an unknown verdict counts only if the measured failure is the
+  reason for this verdict.
 - The failed run itself does not count, because it was chosen for its failure.
 - Repeats with the seed of the failed run and repeats with new seeds are counted separately.
 - A repeat counts only while the store has both the repeat and the failed run.
@@ -32,7 +32,7 @@ _NAMED_ELSEWHERE = {"name", "seed", "system", "workload", "hosts", "nemesis", "d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate k of N, with the 95 % confidence interval of its probability (Wilson).
+    """A rate k of N, with the 95 % confidence interval (Wilson) of the probability.
 
     Attributes:
         times: The number k.
@@ -79,7 +79,7 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A run, with the facts that decide whether and how it counts.
+    """A run, and the facts that decide whether and how the run counts.
 
     Attributes:
         run_id: Id of the run.
@@ -100,7 +100,7 @@ def repeats_of(trials: Iterable[Trial], key: str) -> Repeats:
     """Count how often a failure recurred in reruns.
 
     Args:
-        trials: Runs, in any order. Runs unrelated to the failure do not count.
+        trials: Runs, in any order. Runs that are unrelated to the failure are not counted.
         key: Key of the failure's signature.
     """
     known = list(trials)
@@ -133,8 +133,9 @@ def setting_key(plan: Plan) -> str:
 def setting_words(plan: Plan) -> str:
     """Return a plan's settings as text: `acks=all, rate=200, time_limit_s=30`.
 
-    The text always has `acks`, and each setting that differs from its default. System, hosts,
-    workload and fault families are left out, because tables have columns for them.
+    The text always contains `acks`. Other settings are included only if they differ from the
+    default. The system, hosts, workload and fault families are left out, because tables have
+    columns for them.
     """
     return ", ".join([f"acks={plan.acks}", *_named(_told(plan, _NAMED_ELSEWHERE))])
 

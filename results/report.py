@@ -1,8 +1,8 @@
 """The HTML page of a run: one file without scripts or outside resources.
 
 The page is made from stored files, so it can be written again at any time. This also works for a
-run that died. If data is missing, the page says so or is shorter. All text from outside passes
-`inert` and the template's escaping.
+run that died. If data is missing, the page says so or is shorter. All text that Logquake did not
+write itself is made harmless by `inert`, and the template escapes it.
 """
 
 import itertools
@@ -74,13 +74,13 @@ def write_report(paths: RunPaths, *, output: Path | None = None) -> Path:
     """Write the page of a run, and its plots as files next to it.
 
     The page of a scripted run also shows a run with another rule, if the store has one. The page of
-    that run is then written again too, because it shows this run. A page that belongs to another
-    user stays unchanged.
+    the other run is then written again too, because it shows this run. A page that belongs to
+    another user stays unchanged.
 
     Args:
         paths: The run.
-        output: A file instead of the run's `report.html`; the plots are then only in the page. By
-            default, a sample's page goes to the current folder.
+        output: The file to write instead of the run's `report.html`. No separate plot files are
+            then written. By default, a sample's page goes to the current folder.
 
     Returns:
         The page file.
@@ -159,7 +159,7 @@ def render_report(
 
 
 def _other_judge(found: Investigation) -> Judge:
-    """Return a judge that did not give the verdict: the strict one, if possible."""
+    """Return a judge other than the verdict's judge: `strict` if possible."""
     is_strict = found.verdict is not None and found.verdict.judge == Judge.STRICT
     return Judge.CONTRACT if is_strict else Judge.STRICT
 
@@ -180,7 +180,7 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
 def _followers(
     ranked: Sequence[tuple[str, AnomalySummary]], found: Investigation
 ) -> dict[str, tuple[str, str]]:
-    """Return (cause, reason) for each anomaly that follows from another anomaly, the cause."""
+    """Return (cause, reason) for each anomaly that another anomaly causes."""
     signature = found.recurrence.signature
     roots = signature.anomalies if signature else ()
     words = found.verdict.words if found.verdict else {}
@@ -208,7 +208,7 @@ def _statistics(
 
 
 def _shown_faults(faults: list[FaultLine], found: Investigation) -> list[FaultLine]:
-    """Return the faults for the table; if there are too many, those nearest to the main anomaly."""
+    """Return the faults for the table; of too many faults, the ones nearest to the main anomaly."""
     if len(faults) <= MAX_FAULTS:
         return faults
     middle = sum(found.told.window) / 2 if found.told else 0.0
@@ -235,7 +235,7 @@ def _troubles(tables: RunTables, found: Investigation, story: StoryPage | None) 
 
 
 def _whole_time_line(paths: RunPaths, base: Path) -> str | None:
-    """Return the link to the page with the whole time line, or None if it was not made."""
+    """Return the link to the page with the whole time line, or None if there is no such page."""
     if not (paths.root / TIME_LINE).is_file():
         return None
     return link_to(TIME_LINE, inside=base == paths.root.absolute())
@@ -274,7 +274,7 @@ def _witness_window(tables: RunTables, head: Headline) -> ReplicaWindow | None:
 def _windows(
     tables: RunTables, ranked: Sequence[tuple[str, AnomalySummary]], head: Headline
 ) -> dict[int, ReplicaWindow]:
-    """Return one drawing of replicas' logs for each place; its key is the `id()` of an example."""
+    """Return a drawing of replicas' logs for each place, by the `id()` of an example there."""
     drawn = {_where(head.witness)} if head.witness else set()
     windows: dict[int, ReplicaWindow] = {}
     for example in itertools.chain(*(summary.examples for _, summary in ranked)):
@@ -306,7 +306,7 @@ def _plan(text: str) -> dict[str, Any]:
 
 
 def _environment(paths: RunPaths) -> tuple[dict[str, object], list[tuple[str, str]]]:
-    """Return the values of the run's `environment.json`, and the same values as table rows."""
+    """Return the values of the run's `environment.json`, and the same values as rows of a table."""
     try:
         values = read_environment(paths.environment)
     except StoreError as trouble:

@@ -1,7 +1,7 @@
 """Print one run, or all runs of a store, in a terminal.
 
-Text from a record is never interpreted as markup, and control characters are printed as escapes. So
-a topic's name or a broker's error cannot move the cursor.
+A text from a record is never taken as markup, and control characters in it are printed as escapes.
+So the name of a topic, or an error from a broker, cannot move the cursor.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
 
 
 def _print_how_to_ask(found: Investigation, console: Console, *, command: str) -> None:
-    """Print the command that shows the full details of the main anomaly's op and value."""
+    """Print the command that shows all details of the main anomaly's op and message."""
     evidence = found.case.example.evidence if found.case else {}
     op_id, value = evidence.get("op_id"), evidence.get("value")
     known = [
@@ -113,7 +113,7 @@ def print_verdict(
     Args:
         verdict: The verdict; None if the run was not judged.
         console: The console to print on.
-        names: A function that puts the run's short names into a sentence.
+        names: A function that takes a sentence and inserts the run's short names.
         page: The page of the run; None if there is none.
     """
     print_sentence(verdict, console, names=names)
@@ -125,7 +125,7 @@ def print_verdict(
 def print_sentence(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict's sentence and its main anomaly; parameters as for `print_verdict`."""
+    """Print a verdict's sentence and main anomaly; the parameters are as in `print_verdict`."""
     head = headline(verdict)
     _print_sentence(head, console, names=names, witness=head.witness_says)
 
@@ -133,7 +133,7 @@ def print_sentence(
 def print_details(
     verdict: Verdict | None, console: Console, *, names: Callable[[str], str] = str
 ) -> None:
-    """Print a verdict's table of anomalies; parameters as for `print_verdict`."""
+    """Print a verdict's table of anomalies; the parameters are as in `print_verdict`."""
     if verdict is None:
         return
     _print_anomalies(verdict, console, tone=headline(verdict).tone, names=names)
@@ -293,7 +293,7 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
 
 
 def _print_measured(fault: FaultLine, console: Console) -> None:
-    """Print how long a fault waited for its condition, and the effects of fault and heal."""
+    """Print how long a fault waited for its condition, and what the fault and its heal did."""
     measured = (fault.waited, fault.effect, fault.heal_effect)
     told = "; ".join(each for each in measured if each and each != "{}")  # {}: nothing is recorded.
     if told:

@@ -1,4 +1,4 @@
-"""Print a failure in a terminal: broken promise, main anomaly, and recurrence of the failure."""
+"""Print a failure in a terminal: the broken promise, the main anomaly, and how often it recurs."""
 
 from rich.console import Console
 

@@ -17,7 +17,7 @@ _ORDER = (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)
 
 
 def print_histories(verdicts: Sequence[Verdict], console: Console) -> None:
-    """Print each history's verdict with its anomalies, then the number of histories by verdict."""
+    """Print each history's verdict and anomalies, and then how many histories have each verdict."""
     for verdict in verdicts:
         _print_history(verdict, console)
     if not verdicts:

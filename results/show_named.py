@@ -21,9 +21,10 @@ _NAMED = 8
 
 
 def show_named(paths: RunPaths, what: str, console: Console) -> None:
-    """Print an op or a value, given by its short name or by its number in the record.
+    """Print an op or a message, given by a short name or by the number in the record.
 
-    With 256 partitions or more, a number may denote both an op and a value. Then both are printed.
+    If there are 256 partitions or more, one number may belong to both an op and a value. Then both
+    are printed.
 
     Args:
         paths: The run.
@@ -54,7 +55,7 @@ def show_named(paths: RunPaths, what: str, console: Console) -> None:
 
 
 def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int | None]:
-    """Return the (op id, value) that a text may denote; a plain number may be either."""
+    """Return the (op id, value) that a text may mean; a plain number may mean an op or a value."""
     if (found := op_named(what)) is not None:
         return names.op_id(*found), None
     if what.isascii() and what.isdecimal() and int(what[:20]) < 1 << 63:
@@ -63,7 +64,7 @@ def _meant(what: str, names: Names, tables: RunTables) -> tuple[int | None, int 
 
 
 def _value_alone(what: str, names: Names, tables: RunTables) -> int | None:
-    """Return the value for a short name without partition, such as `v785` in a page's cells."""
+    """Return the value for a short name without a partition, such as `v785` in a drawing."""
     meant = set(names.values_alone(what))
     if not meant:
         return None

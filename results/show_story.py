@@ -77,7 +77,7 @@ def _log(log: Log) -> Text:
 
 
 def _parts(run: Run) -> list[tuple[int, int]]:
-    """Split a short run of records into single offsets; keep a long one as one range."""
+    """Split a short series of records into single offsets; keep a long series as one range."""
     if run.last - run.first < 3:  # noqa: PLR2004 - as many boxes as fit beside two others
         return [(offset, offset) for offset in range(run.first, run.last + 1)]
     return [(run.first, run.last)]

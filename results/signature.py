@@ -1,10 +1,10 @@
-"""The signature of a failure, which identifies the failure in different runs and nightly runs.
+"""The signature of a failure. The same failure has the same signature in all runs.
 
 A signature consists of anomaly names, place and fault families. It contains nothing random: no
 offset, value, time, id, partition or topic. It also leaves out an anomaly that is a symptom of
-another anomaly. For example, a lost write leaves a gap in the offsets, and it is random whether a
-reader notices the gap. The faults are the families that the plan requested, not the faults chosen
-from the seed. So an entry of a suite has the same faults with every seed.
+another anomaly. For example, a lost write leaves a gap in the offsets, but only chance decides
+whether a reader notices the gap. The faults are the families that the plan requested, not the
+faults chosen from the seed. So an entry of a suite has the same faults with every seed.
 """
 
 import hashlib
@@ -28,7 +28,8 @@ CLUSTER, TOPICS, QUORUM = "cluster", "topics", "quorum"
 place of a scripted run is its scenario."""
 
 USUAL_KINDS = frozenset(NEMESIS_KINDS) - {"keeper", "keeper-links"}
-"""Fault families that need no ZooKeeper. If a plan has all of them, texts say "all kinds"."""
+"""The fault families that also work without ZooKeeper. If a plan has all of them, texts say "all
+kinds"."""
 _REASON_CHARACTERS = 90
 
 _CHANCE = re.compile(r"\S*\d\S*")
@@ -41,12 +42,13 @@ class Signature:
 
     Attributes:
         anomalies: Sorted names of the anomalies that do not follow from other anomalies. For an
-            unknown verdict: the kind of its main reason.
+            unknown verdict: the kind of the main reason why it is unknown.
         place: `topics`, `quorum`, `cluster`, or the name of the scenario.
         faults: Sorted fault families that the plan requested. For handwritten faults: their kinds.
-        terms: Settings that weaken the promises: `acks=1`, `unclean election`. A loss with these
-            settings must have a different signature from a loss without them.
-        words: Descriptions of the anomalies, by name. Only the sentence uses them, not the key.
+        terms: Settings that weaken the promises: `acks=1`, `unclean election`. So a loss with these
+            settings, and a loss without them, have different signatures.
+        words: Descriptions of the anomalies, by name. `sentence` uses these descriptions, but `key`
+            does not.
     """
 
     anomalies: tuple[str, ...]
@@ -89,7 +91,8 @@ def signature_of(
         plan: Plan of the run; None if it cannot be read.
         faults: Fault kinds that took effect. They are used only if the run is scripted or
             has no readable plan.
-        as_told: Whether a scripted run ended as expected; None if not compared or not scripted.
+        as_told: Whether a scripted run ended as expected; None for an ordinary run, or if this is
+            unknown.
     """
     if as_told:
         return None
@@ -149,7 +152,7 @@ def deciding_anomalies(verdict: Verdict) -> dict[str, AnomalySummary]:
 
 
 def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
-    """Return the anomalies that decide a verdict, without those that are symptoms of others."""
+    """Return the anomalies that decide a verdict, without symptoms of other anomalies."""
     decisive = deciding_anomalies(verdict)
     safety = {
         name: each for name, each in decisive.items() if each.anomaly_class is AnomalyClass.SAFETY
@@ -161,10 +164,10 @@ def _broken_promises(verdict: Verdict) -> dict[str, AnomalySummary]:
 def _without_symptoms(
     anomalies: dict[str, AnomalySummary], verdict: Verdict
 ) -> dict[str, AnomalySummary]:
-    """Remove each anomaly that a more serious one explains.
+    """Remove each anomaly that a more serious anomaly explains.
 
-    An anomaly in the controllers' log does not explain an anomaly in a topic's log. An anomaly in a
-    topic's log does not explain one in the controllers' log.
+    But an anomaly in the controllers' log never explains an anomaly in a topic's log, and vice
+    versa.
     """
     kept: dict[str, AnomalySummary] = {}
     places: dict[str, list[str]] = {}
@@ -179,7 +182,7 @@ def _without_symptoms(
 def reason_for(
     symptom: str, roots: Iterable[str], words: Mapping[str, Words]
 ) -> tuple[str, str] | None:
-    """Return (root, reason) of the first root that explains a symptom; None if no root does."""
+    """Return (root, reason): the first root that explains a symptom; None if there is none."""
     return next(
         (
             (root, words[root].explains[symptom])

@@ -2,8 +2,8 @@
 
 While a run is in progress, its process (the controller) holds an flock on the `lock` file. When the
 process ends in any way, the kernel releases the lock. So other processes can see whether a run is
-running, also from another container that shares the store. A forked child would keep the lock, so
-it first releases the lock.
+running, even from another container with the same store. A forked child process would keep the
+lock, so the child releases the lock first.
 
 The lock file contains the pid of the controller (for people), the boot and PID namespace of the
 controller (`results.record.world`), and the file's inode number. A copy of the run has another
@@ -85,7 +85,7 @@ os.register_at_fork(after_in_child=_let_go)
 class RunLock:
     """The lock of a run in progress, as a context manager.
 
-    The end of the process also releases the lock.
+    If the process ends, the lock is also released.
     """
 
     def __init__(self, handle: int) -> None:
@@ -93,7 +93,7 @@ class RunLock:
         _held.add(handle)
 
     def release(self) -> None:
-        """Release the lock. A second call has no effect."""
+        """Release the lock. A second call does nothing."""
         if self._handle in _held:
             _held.remove(self._handle)
             os.close(self._handle)
@@ -131,7 +131,7 @@ def lock_run(paths: RunPaths) -> RunLock:
 
 
 def hold_run(paths: RunPaths) -> contextlib.AbstractContextManager[object]:
-    """Lock a dead run's folder for a command, without changing any file.
+    """Lock a dead run's folder for a command. No file is changed.
 
     Raises:
         RunInUseError: Another process holds the lock.
@@ -163,7 +163,7 @@ def _take(handle: int, paths: RunPaths) -> None:
 
 
 def is_alive(paths: RunPaths) -> bool:
-    """Return whether a run's lock is held, i.e. whether the run's controller still runs anywhere.
+    """Return whether a process holds a run's lock, i.e. whether the run's controller still runs.
 
     Raises:
         StoreError: The lock file exists, but cannot be read or is not a lock file.
@@ -178,9 +178,10 @@ def is_alive(paths: RunPaths) -> bool:
 
 
 def process_of(paths: RunPaths) -> int | None:
-    """Return the pid of the controller that last locked the run; None if meaningless here.
+    """Return the pid of the controller that last locked the run; None if it is not valid here.
 
-    The result is None before the first lock, after a reboot, and for another PID namespace.
+    A pid is not valid after a reboot, or in another PID namespace. Before the first lock, there is
+    no pid.
     """
     try:
         pid, where, *_ = read_text(paths.lock).split()
@@ -296,10 +297,11 @@ class Store:
         return next(iter(self.runs()), None)
 
     def find(self, text: str) -> RunPaths:
-        """Return the one run that a command line argument denotes.
+        """Return the run that an argument on the command line stands for.
 
         Args:
-            text: `latest`, `sample:NAME`, a folder's path, a run's id, or a part of exactly one id.
+            text: `latest`, `sample:NAME`, the path of a folder, the id of a run, or a part that
+                only one id contains.
 
         Raises:
             StoreError: No run matches, or more than one.
@@ -384,7 +386,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _age(path: Path) -> tuple[str, int, str]:
-    """Return a sort key: the time in the folder's name, then the run's number in that second."""
+    """Return the time in a folder's name and the run's number in that second, as a sort key."""
     if match := _RUN_FOLDER.fullmatch(path.name):
         return match[1], int(match[3] or 1), path.name
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)

@@ -1,7 +1,7 @@
 """Read the tables of a stored run, with pyarrow alone.
 
-A missing table is read as an empty one with the right columns, and a missing column as null. So
-code that shows a run also works for a run that ended early.
+A missing table is read as an empty table with the right columns. A missing column is read as nulls.
+So the code that shows runs also works for a run that ended early.
 """
 
 from collections.abc import Sequence
@@ -57,9 +57,9 @@ STATISTICS: dict[str, pa.Schema] = {
 }  # fmt: skip
 """The tables of `statistics/*.parquet` by name, with the columns that readers get.
 
-`second` counts from the run's start. Two other column names are also read: `window_ns` (start of
-the second in nanoseconds) and `epoch` (a leader epoch). A `calm_` column counts only seconds
-without a fault.
+`second` counts from the run's start. Two columns may have other names in the files: `window_ns`
+(the start of the second in nanoseconds) and `epoch` (a leader epoch). A `calm_` column counts only
+seconds without a fault.
 """
 
 
@@ -123,7 +123,7 @@ def statistics_path(paths: RunPaths, name: str) -> Path:
 
 
 def read_table(paths: RunPaths, name: str, *, filters: pc.Expression | None = None) -> pa.Table:
-    """Return a table of the record, and raise an error if it is damaged.
+    """Return a table of the record; a damaged table is an error.
 
     Args:
         paths: The run.

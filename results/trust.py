@@ -1,12 +1,13 @@
 """Decide which run folders a command may act on.
 
-A run's folder lists the run's processes, the undo actions of its faults, and its logins. A user who
-can write the folder can change all of this. So some commands require a safe folder: those that
-signal, undo, log in, write, or execute a run again. The caller must own the folder, other users
-must not be able to write it, and it must contain no links to other places.
+Files in a run's folder list the run's processes, the undo actions of its faults, and the logins. A
+user who can write to the folder can change all of these lists. So some commands require a safe
+folder: those that signal, undo, log in, write, or execute a run again. The caller must own the
+folder, other users must not be able to write it, and it must contain no links to other places.
 
-This check is not enough, because a folder from an archive belongs to the user who unpacked it. So
-commands also verify each fact from the run's files before they act on it.
+These conditions alone are not enough, because a folder from an archive belongs to the user who
+unpacked the archive. So commands also verify each fact from the run's files before they use this
+fact.
 
 Commands that only read accept any folder, and read it through `results.record.reading`.
 """
@@ -27,7 +28,7 @@ from results.record.paths import RunPaths
 from results.record.reading import MAX_BYTES, open_file
 
 _INSIDE = ("", "record", "record/live", "statistics")
-"""Folders of a run with files that commands write by name, or read before they act."""
+"""The folders of a run in which commands write files by name, or read files before they act."""
 _FOR_OWNERS = stat.S_IWGRP | stat.S_IWOTH
 _SHARED = stat.S_IWGRP | stat.S_IWOTH | stat.S_ISVTX
 
@@ -42,10 +43,10 @@ class NotOursError(UntrustedRunError):
 
 @contextmanager
 def closed_to_others() -> Iterator[None]:
-    """Let only the owner write the files that this block and its child processes create.
+    """In this block, also in child processes, create only files that no other user can write.
 
     With a umask of 002, the owner's group can write new files. On some systems, this group has
-    other members. `refuse_unless_own` would then refuse a run to the user who made it.
+    other members. `refuse_unless_own` would then refuse the run, even for the user who made it.
     """
     before = os.umask(_FOR_OWNERS)
     os.umask(before | _FOR_OWNERS)
@@ -128,7 +129,7 @@ def refuse_to_write(paths: RunPaths, *, otherwise: str) -> None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Return whether only the caller or root owns and can write a file; links are followed."""
+    """Return whether only the caller or root owns a file and can write it; links are followed."""
     try:
         return _is_own(path.stat(), path)
     except OSError:
@@ -186,13 +187,14 @@ def refuse_nights_unless_own(folder: Path) -> None:
 
 
 def others_of(folder: Path) -> str:
-    """Return a user, other than the caller and root, who can change a folder or its contents.
+    """Return a user who can change a folder or its contents; the caller and root do not count.
 
     Args:
         folder: A folder with programs that Logquake runs; it may be a link.
 
     Returns:
-        A user's name, or "everybody". "" if no other user can, or if the folder is missing.
+        A user's name, or "everybody". The result is "" if there is no such user, or if the folder
+        is missing.
     """
     above = {*folder.absolute().parents, *folder.resolve().parents}
     try:
@@ -214,7 +216,7 @@ def others_of(folder: Path) -> str:
 
 
 def is_closed(path: Path) -> bool:
-    """Return whether only the caller and root own and can write a path; links are followed.
+    """Return whether only the caller or root owns a path and can write it; links are followed.
 
     Raises:
         FileNotFoundError: The path does not exist.
@@ -223,7 +225,7 @@ def is_closed(path: Path) -> bool:
 
 
 def _swappers(folder: Path) -> str:
-    """Return the name of another user who can replace a subfolder of a folder; "" if none can."""
+    """Return the name of another user who can replace a folder's subfolders; "" if none can."""
     found = folder.stat()
     known = found.st_uid in (os.geteuid(), 0) or _is_unseen(found.st_uid)
     if not known:
@@ -235,7 +237,8 @@ def _swappers(folder: Path) -> str:
 def _is_unseen(uid: int) -> bool:
     """Return whether a user namespace (man 7 user_namespaces) hides the real owner's id.
 
-    A process in such a namespace was started from outside, where the folders were already checked.
+    Such a process was started by a process outside of the namespace, which had already checked the
+    folders.
     """
     maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     mapped = any(int(first) <= uid < int(first) + int(count) for first, _, count in maps)
@@ -311,7 +314,7 @@ def _open_to(found: os.stat_result, at: Path | int | None = None) -> bool:
 
     Args:
         found: Status of the file.
-        at: Path or descriptor of the file, so that its access control list is checked, too.
+        at: Path or descriptor of the file, by which the access control list is checked, too.
     """
     if found.st_mode & stat.S_IWOTH:
         return True
@@ -330,7 +333,7 @@ def _has_list(at: Path | int | None) -> bool:
 
 @cache
 def _is_private(uid: int, gid: int) -> bool:
-    """Return whether the user is the only member of a group, which is usual on many systems."""
+    """Return whether the user is the only member of a group. On many systems, this is usual."""
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:

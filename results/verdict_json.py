@@ -1,7 +1,8 @@
 """Read and write `verdict.json`. The same verdict always gives the same bytes.
 
-Keys are sorted, all text is ASCII, and no number is NaN. A byte that is not UTF-8 stays an escape.
-So the verdicts of two engines can be compared byte for byte. They differ only in the key `engine`.
+Keys are sorted, all text is ASCII, and no number is NaN. Bytes that are not UTF-8 are written as
+escapes. So the verdicts of two engines can be compared byte for byte. Two such verdicts differ only
+in the key `engine`.
 """
 
 import dataclasses
@@ -61,7 +62,7 @@ def verdict_from_json(text: str | bytes) -> Verdict:
     """Return the verdict in a text of `verdict.json`.
 
     Raises:
-        ValueError: The text is not JSON, has another schema version, or lacks a key.
+        ValueError: The text is not JSON, has another schema version, or a key is missing.
     """
     raw = parse_json(text)
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:

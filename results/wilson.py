@@ -11,8 +11,8 @@ def wilson_interval(count: int, of: int) -> tuple[float, float]:
 
     E. B. Wilson, Probable inference, the law of succession, and statistical inference, Journal of
     the American Statistical Association 22 (1927), 209-212. Unlike the textbook interval, this
-    interval is useful for few trials, and if no trial or every trial succeeds: 20 of 20 gives 0.84
-    to 1.
+    interval is also useful if there are few trials, or if all trials succeed or all fail. For
+    example, 20 of 20 gives 0.84 to 1.
     """
     if of == 0:
         return 0.0, 1.0

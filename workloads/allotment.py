@@ -7,7 +7,7 @@ from results.record.values import SEQUENCE_BITS, pack_value
 from workloads.protocol import Key, Reservation, Send
 
 BLOCK = 1 << 17
-"""The size of one reservation of sequence numbers. An op has fewer values (at most 100,000)."""
+"""The number of sequence numbers in one reservation. An op needs fewer (at most 100,000)."""
 
 
 class Allotment:
@@ -42,7 +42,7 @@ class Allotment:
 
 
 class _Range:
-    """The sequence numbers of one partition for one worker: every `workers`-th block."""
+    """The sequence numbers of one partition for one worker. Workers take blocks in turn."""
 
     def __init__(self, *, worker: int, workers: int) -> None:
         self._block = worker - workers
@@ -50,7 +50,7 @@ class _Range:
         self._next = self._end = 0
 
     def take(self, count: int) -> tuple[int, tuple[int, int] | None]:
-        """Return the first of `count` sequence numbers, and the new block if one was opened."""
+        """Return the first of `count` sequence numbers, and the new block if one was needed."""
         opened = None
         if self._next + count > self._end:
             self._block += self._workers

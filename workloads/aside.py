@@ -34,7 +34,7 @@ class Aside:
         self._works.put(lambda: partial(done, work()))
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for results up to a timeout, and handle all that have arrived."""
+        """Wait for a result, at most until the timeout, and handle all results that are there."""
         while True:
             try:
                 hand_on = self._ended.get(block=timeout_s > 0, timeout=timeout_s or None)
@@ -55,5 +55,5 @@ class Aside:
 
 
 def _raise(error: Exception) -> NoReturn:
-    """Raise an error of a finished task in the crew's loop, so that no error is lost."""
+    """In the crew's loop, raise the error of a finished task, so that no error is lost."""
     raise error

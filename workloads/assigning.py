@@ -12,13 +12,13 @@ from workloads.protocol import Assign, Key, Observed
 
 EXTRA_PARTITIONS = 2
 READ_AGAIN_LIMIT = 5000
-"""The largest number of records of a partition that may be read again from the start."""
+"""A partition may be read again from the start if it has at most this many records."""
 START_OVER_SHARE = 0.5
 START_OVER_FAR_SHARE = 0.125
 HEAVY_EXTRA_SHARE = 0.25
-"""Under heavy load, how often an assignment has a partition that is not the thread's own."""
+"""Under heavy load, the share of assignments with a partition that is not the thread's own."""
 HEAVY_AGAIN_SHARE = 0.25
-"""Under heavy load, the records that may be read again, as a share of all records read so far."""
+"""Under heavy load, the share of records that may be read again, among all records read so far."""
 
 
 class Assigner:
@@ -43,12 +43,12 @@ class Assigner:
         self._again = 0
 
     def note(self, positions: Mapping[Key, int]) -> None:
-        """Record the position up to which each partition was read."""
+        """Record, for each partition, the offset up to which the partition was read."""
         for key, position in positions.items():
             self._furthest[key] = max(position, self._furthest.get(key, 0))
 
     def assign(self, observed: Observed, *, kept: Sequence[Key] | Mapping[Key, int]) -> Assign:
-        """Return a thread's next assignment: its share, and some more partitions.
+        """Return a thread's next assignment: the thread's own partitions, and some more partitions.
 
         If the thread keeps a partition, it continues where it stopped reading this partition.
         """
@@ -75,8 +75,9 @@ class Assigner:
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
         """Return the offset from which to read a partition, or None for the partition's start.
 
-        The thread continues a partition that it keeps. It may read another partition again from the
-        start while that is cheap. A second read is useful, because it must return the same records.
+        If the thread keeps a partition, it continues where it was. If the partition is new, and is
+        still short, the thread may read it again from the start. A second read is useful, because
+        it must return the same records.
         """
         known = observed.positions.get(key)
         if kept and known is not None:
@@ -93,7 +94,7 @@ class Assigner:
         return None if start_over else furthest - READ_AGAIN_LIMIT
 
     def _start_under_load(self, known: int | None, furthest: int) -> int | None:
-        """Return None (the start) rarely, otherwise an offset near the end. For heavy load only."""
+        """For heavy load: return an offset near the end, and only seldom None (the start)."""
         most = HEAVY_AGAIN_SHARE * sum(self._furthest.values())
         if self._again + furthest <= max(READ_AGAIN_LIMIT, most):
             self._again += furthest

@@ -1,4 +1,4 @@
-"""Recognize workers that crashed by a signal from their own program, such as SIGSEGV."""
+"""Recognize crashes of workers: a signal such as SIGSEGV, which no user sends, ended the worker."""
 
 import signal
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ CRASHES: Mapping[int, str] = {
     int(getattr(signal, name)): name
     for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 }
-"""Signals of a failed assertion, an invalid memory access and the like, which no user sends."""
+"""Signals after a failed assertion, an invalid memory access and the like. No user sends them."""
 _MOST_LINES = 5
 
 

@@ -1,8 +1,9 @@
-"""The logical processes of one worker: each executes one op at a time, without its own thread.
+"""The logical processes of one worker. A process executes one op at a time and has no own thread.
 
-An op that ends as `info` ends its process. The op's thread continues as the next process (`process
-= thread + k * concurrency`), with a new consumer. All processes share a producer, but each thread
-has its own transactional producer. Calls that wait for a broker run in separate tasks (`aside.py`).
+When an op ends as `info`, the process ends, too. The thread of the op continues as the next process
+(`process = thread + k * concurrency`), with a new consumer. All processes share a producer, but
+each thread has its own transactional producer. Calls that wait for a broker run in separate tasks
+(`aside.py`).
 """
 
 from collections import Counter, deque
@@ -46,8 +47,8 @@ WORKER_BITS = 40
 MEMBER_WAIT_S = 0.005
 """Seconds that a group member's poll waits for records. This avoids a busy loop."""
 REST_NS = 250_000_000
-"""The pause after a failed poll. Without it, a lasting error would cause a new consumer for each
-op."""
+"""The pause after a failed poll. Without the pause, an error that lasts would cause a new consumer
+for each op."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +85,12 @@ class _Thread:
 
 
 class Crew:
-    """The threads of a worker, with their ops in flight.
+    """The threads of a worker, and the ops that they have in flight.
 
     Args:
         threads: The threads' numbers, below the plan's concurrency.
-        concurrency: The run's concurrency. A thread's next process number is higher by this number.
-        worker: The worker's number: the high bits of its op ids.
+        concurrency: The run's concurrency. The number of a thread's next process is higher by this.
+        worker: The worker's number, which is also in the high bits of op ids.
         generator: The workload's generator.
         clients: Creates clients.
         recorder: Gets each invocation before its request is sent, and each completion.
@@ -133,7 +134,8 @@ class Crew:
         """Number of ops that have begun and not ended."""
         self.ops: Counter[tuple[F, Outcome]] = Counter()
         self.latencies_ns: list[int] = []
-        """The latencies of successful sends and transactions since the list was last emptied."""
+        """Latencies of successful sends and transactions. The worker takes them and empties the
+        list."""
         self.taken: set[Key] = set()
         """The partitions in which a message was acknowledged since the set was last emptied."""
         self.read: set[tuple[str, Key]] = set()
@@ -163,7 +165,7 @@ class Crew:
         return self._carry_out(thread, op_id, op, invoked_ns)
 
     def serve(self, timeout_s: float) -> None:
-        """Wait for reports and results up to a timeout; replace a broken producer."""
+        """Wait for reports and results, at most until the timeout; replace a broken producer."""
         if self._sender is None:
             self._aside.serve(timeout_s)
         else:
@@ -175,7 +177,7 @@ class Crew:
             self._free.append(self._resting.popleft())
 
     def end(self) -> None:
-        """Record those requests of group members to which no response came."""
+        """Record the requests of group members to which no response came."""
         for thread in self._threads:
             self._note_group_offsets(thread, self._next_op_id, last=True)
 
@@ -269,10 +271,10 @@ class Crew:
         self._aside.do(work, done)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
-        """Move a process's position after a transaction: forward, or back after an abort.
+        """After a transaction, move a process's position forward; after an abort, move it back.
 
-        The reads of an aborted transaction do not count. So the reader returns to the position at
-        which the transaction began, like applications that read, process and write in transactions.
+        The reads of an aborted transaction do not count. So the reader returns to the position
+        before the transaction, as applications do that read, process and write in transactions.
         """
         if any(batch.error is not None for _, batch in result.batches):
             self._fail_to_read(thread)
@@ -340,7 +342,7 @@ class Crew:
             self._recorder.group_offsets(op_id, process=thread.process, offsets=told)
 
     def _fail_to_read(self, thread: _Thread) -> None:
-        """Let a thread pause, and forget its positions.
+        """Let a thread pause, and forget the thread's positions.
 
         Otherwise the next process would repeat the error, for example after a truncation of the
         log.
@@ -439,7 +441,7 @@ _F: dict[type[Op], F] = {
 def _taken_meanwhile(batch: Batch) -> str | None:
     """Return why a member must not process the records that it has read, or None if it may.
 
-    If a partition was revoked meanwhile, another member may read the same records.
+    If a partition was revoked during the poll, another member may read the same records.
     """
     read = {key for key, _ in batch.spans}
     taken = {
@@ -454,9 +456,9 @@ def _taken_meanwhile(batch: Batch) -> str | None:
 def _outcome(op: Txn, result: TxnResult) -> Outcome:
     """Return the outcome of a transaction; `info` if its input records must be read again.
 
-    If the transaction of a group member fails, the member's committed position is below the records
-    it has read. Only the outcome `info` ends the member's process, so that the next process reads
-    the records again.
+    If the transaction of a group member fails, the group's committed offset is still before the
+    records that the member has read. With the outcome `info`, the member's process ends, and the
+    next process reads the records again.
     """
     return Outcome.INFO if op.handles and result.outcome is Outcome.FAIL else result.outcome
 

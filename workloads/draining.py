@@ -1,8 +1,7 @@
 """The end of a share group's run: a last member accepts the remaining records.
 
-The group's coordinator reports the lag (KIP-1226): the number of records before each partition's
-end that are not yet accepted, rejected or given up. If the lag is 0, a record that was never
-delivered is lost.
+The group's coordinator reports the lag (KIP-1226): for each partition, how many records are not yet
+accepted, rejected or given up. If the lag is 0, a record that was never delivered is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,8 +29,8 @@ _ASK_S = 1.0
 REST_S = 0.25
 """Pause in seconds after an error."""
 MOST_ERRORS = 8
-"""The maximum number of successive errors of a member. Then a new member replaces this member. In a
-replacement, the group may lose a record, too."""
+"""The maximum number of successive errors of a member. After that, a new member replaces it. When a
+member is replaced, the group may lose a record."""
 
 
 class Drain:
@@ -87,7 +86,7 @@ class Drain:
         return done
 
     def _take(self, member: Sharer) -> None:
-        """Accept the records of one poll; too many errors in a row end the process."""
+        """Accept the records of one poll. After too many successive errors, the process ends."""
         asked_ns, op_id = self._clock.now_ns(), self._begin(F.POLL)
         batch = member.poll(POLL_LIMIT, _WAIT_S)
         self._recorder.delivered(
@@ -158,13 +157,13 @@ def done_with(
     ends: Mapping[Key, int],
     lags: Callable[[Collection[Key]], Mapping[Key, int]],
 ) -> Callable[[], bool]:
-    """Return a function that returns whether a group has finished all records.
+    """Return a function with which callers ask whether a group has finished all records.
 
     Args:
         places: All partitions that the group reads. If a partition's end is unknown, the group
             never counts as finished.
         ends: The end offset of each partition.
-        lags: Returns the number of unfinished records of each partition, as far as known.
+        lags: A function that returns the number of unfinished records of each partition, if known.
     """
     written = [place for place in places if ends.get(place) != 0]
 

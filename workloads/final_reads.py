@@ -1,8 +1,9 @@
 """The final reads: new consumers read every partition from its beginning to its end.
 
-The final reads run when the workers have stopped and the cluster has recovered. A read is complete
-only if its position reaches the target: the last stable offset that the leader reported after the
-last send had ended. If clients write in transactions, the final reads are read_committed.
+The final reads run when the workers have stopped and the cluster has recovered. The read of a
+partition is complete only if the reader's position reaches the target. The target is the last
+stable offset that the leader reported after the last send had ended. If clients write in
+transactions, the final reads are read_committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ class FinalRead:
 class _Reader:
     process: int
     goals: dict[Key, int]
-    """The partitions that this reader must still read, each with its target offset."""
+    """The partitions that this reader must still read, and the target offset of each partition."""
     positions: dict[Key, int]
     client: Reader | None = None
     rest_until_s: float = 0
@@ -126,7 +127,7 @@ class FinalReader:
         return len(batch.offsets) > 0
 
     def _assign(self, reader: _Reader) -> bool:
-        """Create a process's consumer. It continues at the positions of the previous consumer."""
+        """Create a process's consumer. It begins at the positions that its predecessor reached."""
         reader.client = self._made(reader.process)
         starts = {key: reader.positions[key] or None for key in reader.goals}
         op_id = self._begin(reader, F.ASSIGN)
@@ -201,7 +202,7 @@ def read_to_end(
         timeout_s: The limit for all partitions together.
 
     Returns:
-        A row for each partition of the targets, in order.
+        A row for each partition in `targets`, in the same order.
     """
     streams = [table for table in STREAMS if table not in ("arrivals", "reservations")]
     recorder = Recorder(

@@ -30,7 +30,8 @@ from workloads.worker import READY_TIMEOUT_S, WorkerConfig
 _START_TIMEOUT_S = READY_TIMEOUT_S * 2 + 10
 _RECENT_S = 1.0
 _EXIT_GRACE_S = 3.0
-"""Seconds between a worker's limit for ops in flight and SIGKILL."""
+"""A worker that stops has a time limit for ops in flight. After so many more seconds, it gets
+SIGKILL."""
 
 Touched = tuple[str, int] | tuple[str, str, int]
 """A partition, or a group with a partition."""
@@ -47,8 +48,8 @@ class Counts:
 
     Attributes:
         ops: The number of ended ops of each kind (f) and outcome.
-        offered: Arrivals.
-        missed: Arrivals that found no free process.
+        offered: Arrivals, i.e. ops that were due at the plan's rate.
+        missed: Arrivals at which no process was free.
     """
 
     ops: OpCounts = field(default_factory=dict)
@@ -66,17 +67,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetCounts:
-    """The counts of all workers, as last reported.
+    """The counts of all workers, from the last report of each worker.
 
     Attributes:
         total: The counts since the start.
         recent: The counts of the `recent_s` seconds before the last status.
         recent_s: The length of that period: about one second, or 0 before the second status.
         in_flight: Number of ops that have begun and not ended.
-        latency_ms: The median and 99th percentile latency, in milliseconds, of successful sends in
-            the last 0.2 s. The values are those of the slowest worker. None if there was no such
-            send.
-        age_s: Seconds since the last report of the worker that has been silent longest.
+        latency_ms: The median and the 99th percentile of the latency, in milliseconds, of
+            successful sends in the last 0.2 s. Both are from the slowest worker. None if there was
+            no such send.
+        age_s: Seconds since the last report of that worker which has been silent longest.
     """
 
     total: Counts
@@ -106,7 +107,7 @@ class FleetWorker(Protocol):
     Attributes:
         number: The worker's number.
         log: The file with the worker's output.
-        stopping: Whether it was asked to stop.
+        stopping: Whether the fleet asked the worker to stop.
         told: The reports of the worker so far.
     """
 
@@ -134,10 +135,7 @@ class FleetWorker(Protocol):
         """Send a command to the worker, if the worker still runs."""
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the worker's end; return whether it ended by itself.
-
-        Kill the worker at the deadline.
-        """
+        """Wait for the worker, or kill it at the deadline. Return whether it ended by itself."""
 
 
 class Fleet:
@@ -147,11 +145,12 @@ class Fleet:
         plan: The run's plan.
         topics: The created topics.
         bootstrap: The addresses `host:port,...`.
-        clock: The run's clock; workers use the same zero.
+        clock: The run's clock. The clocks of workers have the same zero.
         paths: The run's paths. Streams go to `live`, workers' output to `workers/worker-<i>.log`.
-        worker: A function that starts a worker with an output folder. None to start a process.
-        library: A folder with another version of the client library, to put first on the Python
-            path of worker processes. None means the installed version.
+        worker: A function that starts a worker, given an output folder. None means that each worker
+            is a process.
+        library: A folder with another version of the client library. Worker processes have it first
+            on their Python path. None means the installed version.
         java: The command line of the JVM with Kafka's own clients. Empty for librdkafka.
     """
 
@@ -216,8 +215,8 @@ class Fleet:
         """Return the partitions that have shown no activity since the recovery phase began.
 
         Returns:
-            Partitions in which no message was acknowledged. Also pairs of a group and a partition,
-            if the group's members got no record of the partition.
+            Partitions in which no message was acknowledged, and pairs of a group and a partition
+            from which the group's members got no record.
         """
         places = self._plan.topic_partitions
         wanted: set[Touched] = {*places}
@@ -242,7 +241,7 @@ class Fleet:
         )
 
     def died(self) -> list[str]:
-        """Return a sentence for each worker that ended without a command to end."""
+        """Return a sentence for each worker that ended without a command to stop."""
         return [
             worker.obituary() for worker in self._workers if not worker.stopping and worker.ended()
         ]
@@ -253,14 +252,14 @@ class Fleet:
         return [each for each in found if each is not None]
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Start no new ops, wait for ops in flight, and end the workers. Idempotent.
+        """Start no new ops, wait for ops in flight, and end the workers. A second call is harmless.
 
         Args:
             timeout_s: The time limit for ops in flight. Ops still in flight after this limit stay
                 open in the record.
 
         Returns:
-            A sentence for each worker that was killed, or that had died before.
+            A sentence for each worker that had to be killed, or that had died before.
         """
         troubles = self.died()
         for worker in self._workers:
@@ -286,7 +285,7 @@ class Fleet:
         )
 
     def _with_room(self, java: tuple[str, ...]) -> tuple[str, ...]:
-        """Let a JVM unpack its native libraries in the run's folder, so that none stays in /tmp."""
+        """Let a JVM unpack native libraries in the run's folder, so that no file stays in /tmp."""
         program, *rest = java
         return (program, f"-Djava.io.tmpdir={self._paths.root.absolute() / 'workers'}", *rest)
 
@@ -310,7 +309,7 @@ class Told:
         self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
 
     def enter(self) -> None:
-        """Clear the set of active partitions, because the worker will get another phase."""
+        """Clear the set of active partitions, because a new phase begins for the worker."""
         with self._lock:
             self._phases += 1
             self._touched.clear()
@@ -337,7 +336,7 @@ class Told:
 
 
 def environment_with(library: Path | None) -> dict[str, str] | None:
-    """Return the environment of a worker with another client library. None for no change."""
+    """Return the environment of a worker with another client library. None means no change."""
     if library is None:
         return None
     rest = os.environ.get("PYTHONPATH")
@@ -398,7 +397,7 @@ class _Worker:
             return  # The worker has just ended; `died` reports it.
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the process, and kill it at the deadline; return whether it ended by itself."""
+        """Wait for the process, or kill it at the deadline. Return whether it ended by itself."""
         try:
             self._process.wait(max(0, deadline_s - stopwatch_s()))
             by_itself = True

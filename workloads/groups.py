@@ -1,8 +1,8 @@
-"""The groups workload: the log workload, plus consumers that are group members.
+"""The workload `groups`: like the workload `log`, but with consumers that are group members.
 
-Every second thread of a worker belongs to a group. The other threads send and read as in the log
-workload. Members join, leave, crash, commit their positions, get other partitions in rebalances,
-and go back to read again.
+Every second thread of a worker belongs to a group. The other threads send and read as in the
+workload `log`. Members join, leave, crash, commit their positions, get other partitions in
+rebalances, and go back to read again.
 """
 
 from random import Random
@@ -15,14 +15,14 @@ from workloads.protocol import Commit, Crash, Observed, Op, Poll, Seek, Subscrib
 
 MEAN_CRASH_S = 8.0
 LEAVE_SHARE = 0.5
-"""The share of members that send LeaveGroup when they end; the others end without it."""
+"""The share of members that send LeaveGroup when they end. Other members do not send it."""
 COMMIT_SHARE = 0.3
 """The share of polls that commit."""
 SYNC_SHARE = 0.5
 """The share of commits that wait for the response."""
 MEAN_SEEK_S = 3.0
 TO_COMMITTED_SHARE = 0.5
-"""The share of seeks that go to the committed offset; others go back at most `MOST_BACK`
+"""The share of seeks to the committed offset. Other seeks go back by at most `MOST_BACK`
 records."""
 MOST_BACK = 500
 POLL_LIMIT = 2000
@@ -32,7 +32,8 @@ class GroupsGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

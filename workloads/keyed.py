@@ -1,7 +1,7 @@
 """The keyed workload: few keys, tombstones and compacted topics, with and without transactions.
 
-A message's value determines its key, and whether the message is a tombstone
-(`results.record.keys`). The plan's brokers close segments after seconds and clean them at once
+The number (value) of a message determines the key, and whether the message is a tombstone
+(`results.record.keys`). Brokers close segments after a few seconds and clean them soon after
 (`results.record.cleaning`). Some ops are plain sends of a shared producer. The others are ops of
 the txn workload: transactions that end in a commit, an abort or a crash, some after a pause.
 """
@@ -16,14 +16,16 @@ from workloads.protocol import Key, Observed, Op, Send, Txn, Workload
 from workloads.txn import Feeds, Pauses, TxnGenerator
 
 SEND_SHARE = 0.5
-"""The share of plain sends among a writing thread's ops. Half of the other ops are transactions."""
+"""The share of plain sends among the ops of a thread that writes. Half of the other ops are
+transactions."""
 
 
 class KeyedGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
@@ -42,7 +44,7 @@ class KeyedGenerator:
         self._pauses = Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return a plain send, or an op of the txn workload."""
+        """Return a plain send, or an op as in the workload `txn`."""
         if observed.assigned and not watches(observed.thread, workers=self._workers):
             sends = self._random.random() < SEND_SHARE
             if sends and (send := self._send(observed.in_flight)) is not None:

@@ -1,4 +1,4 @@
-"""The log workload: send unique values to partitions, and read them with assigned consumers.
+"""The workload `log`: unique messages are sent, and manually assigned consumers read them.
 
 Every process sends and reads.
 """
@@ -23,10 +23,11 @@ class LogGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
-        threads: The number of the worker's threads that use this generator. None for all.
+        threads: How many of the worker's threads use this generator. None means all threads.
     """
 
     def __init__(
@@ -47,9 +48,9 @@ class LogGenerator:
         self._readers = Readers(plan, self._random)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the next op: a crash, assign, send or poll.
+        """Return the next op: `Crash`, `Assign`, `Send` or `Poll`.
 
-        A new process begins with an assign.
+        A new process begins with `Assign`.
         """
         if (due := self._readers.due(observed)) is not None:
             return due

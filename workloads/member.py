@@ -1,7 +1,7 @@
-"""A group member: its assignments, revocations and committed offsets, and the responses to it.
+"""A group member: what the group assigns to it and revokes from it, and the offsets it commits.
 
-A client executes the group protocol: librdkafka (`workloads.clients.member`), or a simulated
-client.
+The group protocol itself is executed by a client: librdkafka (`workloads.clients.member`), or a
+simulated client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ FETCH_S = 5.0
 
 
 class GroupError(Exception):
-    """A whole request failed. The only argument is the error's text for the record."""
+    """A whole request failed. The only argument is the text of the error, as it is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Answer:
 
 
 class Listener(Protocol):
-    """Receives the events of a client's group. The client calls it during a poll."""
+    """A listener for the events of a client's group. The client calls it during a poll."""
 
     def given(self, keys: Sequence[Key]) -> None:
         """Handle newly assigned partitions, and call the client's `assign`."""
@@ -49,7 +49,7 @@ class Listener(Protocol):
         """Handle revoked partitions."""
 
     def committed(self, error: str | None, answers: Sequence[Answer]) -> None:
-        """Handle an asynchronous commit's response: one error, or one response per partition."""
+        """Handle an asynchronous commit's response: one error, or a response for each partition."""
 
 
 class GroupClient(Protocol):
@@ -108,11 +108,12 @@ class GroupMember:
     """A group member. It implements `workloads.protocol.Member`.
 
     After a rebalance, the member's positions are the group's committed offsets. The member itself
-    requests these offsets, so that the record has the response. The client reports a rebalance
-    during a poll, so a poll may wait for `FETCH_S`. Each commit has its op's number as metadata.
+    requests these offsets, so that the response is recorded. The client reports a rebalance during
+    a poll, so a poll may take up to `FETCH_S` longer. The metadata of each commit is the number of
+    the op.
 
     Args:
-        client: The group client, used by this member only.
+        client: The group client. Only this member uses it.
         group: The group's id.
         clock: The run's clock.
     """
@@ -143,7 +144,7 @@ class GroupMember:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:
-        """Return the fetched records, and the partitions assigned or revoked meanwhile."""
+        """Return the fetched records, and the changes of the assignment during the poll."""
         batch = self._client.poll(limit, timeout_s)
         rebalances, self._rebalances = self._rebalances, []
         # Records of these partitions may have been read before the rebalance.
@@ -172,8 +173,8 @@ class GroupMember:
     def seek(self, back: int | None) -> Sought:
         """Go back to the group's committed offsets, or by `back` records.
 
-        As after an assignment, the member itself requests the committed offsets, so that the record
-        has the response.
+        The member itself requests the committed offsets, as after an assignment. So the response is
+        recorded.
         """
         at_ns = self._clock.now_ns()
         read = {key: stood for key, stood in self._positions.items() if stood is not None}
@@ -190,10 +191,11 @@ class GroupMember:
         return Sought(starts=starts, at_ns=at_ns)
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
-        """Return the commits and committed offsets since the last call.
+        """Return commits that ended, and committed offsets that were fetched, since the last call.
 
         Args:
-            last: Whether the member is no longer used; unanswered commits are then returned, too.
+            last: Whether the member will not be used again. Commits without a response are then
+                returned, too.
         """
         told, self._told = self._told, []
         if last:
@@ -214,7 +216,7 @@ class GroupMember:
         self._client.abandon()
 
     def given(self, keys: Sequence[Key]) -> None:
-        """Handle assigned partitions: ask for their committed offsets, and read from there."""
+        """Handle newly assigned partitions: request the committed offsets, and read from there."""
         asked_ns = self._clock.now_ns()
         starts = self._starts(keys, asked_ns)
         self._positions.update(dict.fromkeys(keys))
@@ -240,8 +242,8 @@ class GroupMember:
     def _starts(self, keys: Sequence[Key], asked_ns: int) -> dict[Key, int | None]:
         """Request the committed offsets, and return the offsets from which to read.
 
-        Without a committed offset, reading begins at the partition's beginning. If no response
-        comes, the client itself repeats the request, and does not report the response.
+        If there is no committed offset, the member reads from the partition's beginning. If no
+        response comes, the client itself repeats the request, but does not report the response.
         """
         try:
             answers = self._client.committed(keys, FETCH_S) if keys else []
@@ -269,5 +271,5 @@ class GroupMember:
 
 
 def _op_of(metadata: str | None) -> int | None:
-    """Return the id of the op that made a commit, from the commit's metadata."""
+    """Return the id of the op that committed; the commit's metadata contains it."""
     return int(metadata) if metadata and metadata.isdecimal() else None

@@ -1,8 +1,8 @@
-"""Open-loop pacing: arrivals on a schedule, whether or not a process is free for them.
+"""Open-loop pacing: ops are due on a schedule, even if no process is free to execute them.
 
-A closed loop would start fewer ops exactly when the cluster is slow, and so hide the slowness
-(coordinated omission). With this schedule, an arrival without a free process waits a moment, and
-then counts as missed.
+A closed loop would start fewer ops at exactly the times when the cluster is slow. So it would hide
+the slowness (coordinated omission). Here, if no process is free for an arrival (an op that is due),
+the arrival waits a moment, and then counts as missed.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalCount:
-    """The arrivals of one phase in one time window: how many were offered and missed."""
+    """The numbers of arrivals and of missed arrivals, for one phase and one time window."""
 
     window_ns: int
     phase: Phase
@@ -33,10 +33,10 @@ class ArrivalCount:
 
 
 class Arrivals:
-    """The schedule of one worker's arrivals. It is pure: callers pass the time.
+    """The schedule of one worker's arrivals. It reads no clock: callers pass the time.
 
     Args:
-        rate: The worker's ops per second. 0 for as many as possible.
+        rate: The worker's ops per second. 0 means as many as possible.
         start_ns: The time of the first arrival.
     """
 
@@ -87,7 +87,7 @@ class Arrivals:
         return self._start_ns + int(self._scheduled * NS_PER_S / self._rate) if self._rate else 0
 
     def closed(self, now_ns: int | None = None) -> list[ArrivalCount]:
-        """Return the windows that can no longer change, each only once. `None` means all."""
+        """Return the windows that cannot change any more, each only once; for None, all windows."""
         limit_ns = None if now_ns is None else now_ns - WINDOW_NS - 2 * PATIENCE_NS
         done = [key for key in self._windows if limit_ns is None or key[0] <= limit_ns]
         counts = []
@@ -109,7 +109,7 @@ class Arrivals:
 
 
 class Recurring:
-    """An event at random times, with a frequency independent of the rate of ops.
+    """An event at random times. The frequency does not depend on the rate of ops.
 
     Args:
         random: The workload's random source.

@@ -1,10 +1,10 @@
-"""The pipeline workload: group members read, transform and write, one transaction for each batch.
+"""The workload `pipeline`: group members read, transform and write; each batch is a transaction.
 
 Every fourth thread of a worker is a member of the single group. A member reads the inputs (all
 topics except the last). For each record it sends one value to the output (the last topic). It
 commits its positions in the same transaction (KIP-98, KIP-447). So each input takes effect exactly
-once, even if members, coordinators or leaders fail. The other threads write to the inputs, and
-watch, as in the txn workload.
+once, even if members, coordinators or leaders fail. The other threads write to the inputs and
+watch, as in the workload `txn`.
 """
 
 from itertools import cycle
@@ -19,13 +19,14 @@ from workloads.protocol import Crash, End, Observed, Op, Poll, Subscribe, Txn, W
 from workloads.txn import ABORT_SHARE, CRASH_SHARE, Feeds, Pauses, TxnGenerator
 
 MEAN_CRASH_S = 15.0
-"""Average seconds between the ends of two members. If a member ends without LeaveGroup, the group
-assigns no partitions until the session timeout. Between two ends the group needs time to work."""
+"""The average number of seconds after which one of the members ends. If a member ends without
+LeaveGroup, the group assigns no partitions until the session timeout. So the group needs enough
+time for its work before the next member ends."""
 LEAVE_SHARE = 0.7
-"""The share of members that send LeaveGroup when they end; the others end without it."""
+"""The share of members that send LeaveGroup when they end. Other members do not send it."""
 MOST_READ = 40
-"""Maximum number of records in a transaction. It is small, so that a fault meets many
-transactions."""
+"""Maximum number of records in a transaction. It is small, so that there are many transactions
+during a fault."""
 MOST_SENDS = 3
 """The maximum number of partitions to which one transaction writes."""
 
@@ -59,7 +60,7 @@ class PipelineGenerator:
         self._crash = Recurring(self._random, mean_s=MEAN_CRASH_S)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the op of a group member, or of a process that feeds the inputs or watches."""
+        """Return the next op of a group member, or of a process that writes inputs or watches."""
         if group_of(observed.thread, self._plan, workers=self._workers) is None:
             return self._feed.next_op(observed)
         if not observed.assigned:
@@ -72,11 +73,11 @@ class PipelineGenerator:
         return Poll(limit=MOST_READ)
 
     def _transformed(self, count: int, *, ends: bool) -> Txn:
-        """Return a transaction that sends one value for each record, to a few partitions in turn.
+        """Return a transaction that sends one message for each record, to a few partitions in turn.
 
         Args:
             count: The number of records.
-            ends: Whether the op may end its member. During the recovery no member should end.
+            ends: Whether the op may end the member. During the recovery, no member should end.
         """
         most = min(MOST_SENDS, count, len(self._outputs))
         keys = [next(self._turn) for _ in range(self._random.randint(1, most))]

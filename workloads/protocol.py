@@ -1,4 +1,4 @@
-"""The types of a workload: ops, the observations of a generator, and interfaces of clients."""
+"""The types for workloads: ops, the observations of a generator, and the clients' interfaces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Send:
     Attributes:
         key: The partition.
         values: Unique in the run, ascending without a gap.
-        reserved: The reservation to write before any value is sent. None if written earlier.
+        reserved: The reservation to write before any value is sent. None if it is already written.
     """
 
     key: Key
@@ -70,7 +70,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assign:
-    """Read these partitions from now on, each from the given offset (None: from the start)."""
+    """Read these partitions from now on, and each from the given offset; None means the start."""
 
     starts: Mapping[Key, int | None]
 
@@ -84,10 +84,10 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seek:
-    """Go back in each assigned partition from which the group member has read.
+    """Go back in each assigned partition that the group member has read.
 
     Attributes:
-        back: The number of records to go back. None to use the group's committed offset.
+        back: The number of records to go back. None means back to the group's committed offset.
     """
 
     back: int | None
@@ -110,8 +110,8 @@ class End(Enum):
     COMMIT = "commit"
     ABORT = "abort"
     CRASH = "crash"
-    """The transaction's producer is dropped while the transaction is open. The next producer fences
-    it."""
+    """The producer is dropped while the transaction is open. The next producer fences the old
+    one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class Txn:
             transaction meanwhile; the client does not check this.
         pause_after: The number of micro-operations before the pause.
         handles: Whether the transaction handles the records of a group member's last poll. It then
-            sends one value for each record, in order, and commits the records' positions.
+            sends one message for each record, in order, and commits the position after them.
     """
 
     mops: Sequence[Send | Poll]
@@ -144,9 +144,9 @@ class Txn:
 
     @property
     def numbers(self) -> list[int]:
-        """The number of each micro-operation in the record.
+        """The numbers that the micro-operations have in the record.
 
-        A send uses one number for each value.
+        A send uses one number for each message.
         """
         numbers, free = [], 0
         for mop in self.mops:
@@ -157,7 +157,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge:
-    """Acknowledge the records that a share group member holds, with the types of `acts` in turn."""
+    """Acknowledge the records that a share group member has; use the types in `acts` in turn."""
 
     acts: Sequence[ShareAct]
 
@@ -177,7 +177,7 @@ class Observed:
         positions: For each partition, the next offset to read, as far as this thread knows.
         in_flight: For each partition, the number of this worker's open sends.
         transacting: Number of this worker's open transactions.
-        unhandled: The number of records read, but not yet acknowledged or handled.
+        unhandled: The number of records that were read, but not yet acknowledged or handled.
     """
 
     now_ns: int
@@ -212,7 +212,7 @@ class Workload:
         generator: Creates the generator of ops.
         brief: The clients' work, in a few words.
         does: The clients' work, in sentences, for the table of `docs/workloads.md`.
-        finds: The anomalies that it can find besides losses and duplicates, for the same table.
+        finds: The anomalies that it can find, other than losses and duplicates; for the same table.
         ops: The meaning of an op, for the table of `docs/architecture.md`.
     """
 
@@ -228,7 +228,7 @@ class SendResult:
     """The results of a `Send`, in the order of its values.
 
     Attributes:
-        offsets: The offsets; -1 where unknown.
+        offsets: The offsets; -1 means unknown.
         outcomes: The outcomes; None if all are ok.
         errors: The errors; None if all are ok.
     """
@@ -263,7 +263,7 @@ class GroupOffset:
         offset: The position; None if the group has committed none, or if no response came.
         asked_ns: The earliest time of the request, in nanoseconds since the run's start.
         told_ns: The time of the response. None if no response came.
-        outcome: ok or info. An error may come from a second attempt, after a successful first one.
+        outcome: ok or info. A second attempt may have an error although the first succeeded.
         error: The error in the response.
         op_id: The op that committed; None for a request.
         committed_by: The op whose commit the group reported.
@@ -285,8 +285,8 @@ class Rebalance:
     """The partitions that a group assigned to the consumer or revoked, as reported by a poll.
 
     Attributes:
-        kind: Assigned or revoked; lost partitions count as revoked.
-        starts: The partitions, each with the offset from which the consumer reads; None if unknown.
+        kind: Whether they were assigned or revoked. Lost partitions count as revoked.
+        starts: The partitions, and the offset from which the consumer reads each; None if unknown.
         at_ns: The time, in nanoseconds since the run's start.
     """
 
@@ -315,11 +315,11 @@ class Batch:
     """The result of one poll: columns of equal length, in the order of the records.
 
     Attributes:
-        spans: For consecutive records of one partition: the partition and the number of records.
+        spans: For each series of records of one partition: the partition and the number of records.
         offsets: The offset of each record.
-        values: The value of each record; None if the payload is too short for one.
-        leader_epochs: The epoch of each record's batch; None if the broker sent none.
-        ends: Partitions whose end was reached, each with the end (only if requested).
+        values: The value of each record; None if the payload is too short for a value.
+        leader_epochs: The epoch of each record's batch; None if the broker sent no epoch.
+        ends: If requested: the partitions whose end the poll reached, and these end offsets.
         error: Why the poll failed; None if it succeeded.
         isolation: The consumer's isolation level.
         rebalances: The changes of the consumer's assignment during the poll, in order.
@@ -355,12 +355,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A share group member's acknowledgements for its last poll, with the responses.
+    """How a share group member acknowledged the records of a poll, and what the broker responded.
 
     Attributes:
         acts: The acknowledgement of each record, in order.
         errors: The error of each acknowledgement. None if the broker confirmed it.
-        asked_ns, told_ns: The times of request and response, in nanoseconds since the run's start.
+        asked_ns, told_ns: The times of request and response, as nanoseconds since the run's start.
     """
 
     acts: Sequence[ShareAct]
@@ -398,8 +398,8 @@ class TxnResult:
             sent; otherwise info.
         decision: The final decision: commit or abort.
         ended: The coordinator's response.
-        deliveries: A report for each value of the sends, in order, also for unsent values.
-        batches: The results of the polls, each with its micro-operation's number.
+        deliveries: A report for each message of the sends, in order, and also for unsent messages.
+        batches: The results of the polls, each with the number of the micro-operation.
         error: The error; None if the outcome is ok.
     """
 
@@ -415,10 +415,10 @@ class Sender(Protocol):
     """A producer that many processes share, each with one op in flight."""
 
     fatal: bool
-    """Whether the producer can never send again and must be replaced."""
+    """Whether the producer is broken forever and must be replaced."""
 
     def send(self, op: Send, done: Callable[[SendResult], None]) -> None:
-        """Start an op. `done` is called exactly once, at once or from `serve`."""
+        """Start an op. `done` is called exactly once, either immediately or later by `serve`."""
 
     def serve(self, timeout_s: float) -> None:
         """Wait for delivery reports up to a timeout, and pass them on."""
@@ -431,10 +431,10 @@ class LoneSender(Sender, Protocol):
     """A producer for a few sends."""
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Request the topic's metadata. Raise `ConnectionError` if none come in time."""
+        """Request the topic's metadata. If they do not come in time, raise `ConnectionError`."""
 
     def close(self) -> None:
-        """End the producer at once; messages without a delivery report will get none."""
+        """End the producer at once. Messages that wait for a delivery report will not get it."""
 
 
 class Reader(Protocol):
@@ -465,13 +465,13 @@ class Member(Reader, Protocol):
         """Commit positions; if `wait` is set, wait for the response. Return the error, or None."""
 
     def seek(self, back: int | None) -> Sought:
-        """Go back to the group's committed offsets, or by `back` records."""
+        """Go back by `back` records; None means back to the group's committed offsets."""
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:
-        """Return the commits and committed offsets since the last call.
+        """Return commits that ended, and committed offsets that were fetched, since the last call.
 
         Args:
-            last: Whether the member is no longer used; unanswered commits are then returned, too.
+            last: Whether the member is no longer used. Then also return commits without a response.
         """
 
     def abandon(self) -> None:
@@ -495,6 +495,6 @@ class Transactor(Protocol):
 
         Args:
             op: The transaction.
-            reader: The process's consumer, used by this call only.
+            reader: The process's consumer. During this call, no other code uses it.
             starts: The consumer's positions before the transaction.
         """

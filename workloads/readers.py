@@ -1,4 +1,4 @@
-"""Ops of processes with manual assignment, besides sends: crashes and new assignments.
+"""Choose when processes with manual assignment crash, and when they get a new assignment.
 
 Both happen at random times. How often they happen does not depend on the rate of ops.
 """
@@ -31,7 +31,7 @@ class Readers:
         self._reassign = Recurring(random, mean_s=MEAN_REASSIGN_S)
 
     def due(self, observed: Observed) -> Assign | Crash | None:
-        """Return the first assign of a new process, or a crash or assign that is due, or None."""
+        """Return the first assignment of a new process, or the crash or assignment that is due."""
         self.assigner.note(observed.positions)
         if not observed.assigned:
             return self.assigner.assign(observed, kept=())

@@ -1,7 +1,7 @@
 """Record the ops of a worker's clients as rows of the live streams.
 
 Small ops are buffered as rows. The columns of large ops are kept as they are, and become one Arrow
-batch at the next flush. So a large op needs no Python code for each message.
+batch at the next flush. So for a large op, no Python code runs for each message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _ROWS_UP_TO = 16
 
 
 class _Stream:
-    """A live stream for rows, and for whole columns, which the next flush writes."""
+    """A live stream for rows and for whole columns. The next flush writes the columns."""
 
     def __init__(self, folder: Path, table: str, writer: str) -> None:
         self._writer = StreamWriter(folder, table, writer)
@@ -73,7 +73,7 @@ class _Stream:
 
 
 def _joined(pieces: list[Any], lengths: list[int], kind: pa.DataType) -> Any:  # noqa: ANN401 - see below
-    """Return one column from all pieces; pyarrow's stubs lack an array of a dynamic type."""
+    """Return one column from all pieces. In pyarrow's stubs, no type fits such a column."""
     if all(isinstance(piece, np.ndarray) for piece in pieces):
         return pa.array(np.concatenate(pieces), kind)
     if any(isinstance(piece, Sequence | np.ndarray) and not isinstance(piece, str)
@@ -115,8 +115,8 @@ class Recorder:
     Args:
         folder: The run's `record/live`.
         writer: `worker-<i>`, or another user of clients.
-        worker: The worker's number, a column of some tables.
-        topics: The run's topics, for their ids.
+        worker: The worker's number. It is a column of some tables.
+        topics: The run's topics. The rows contain the ids of these topics.
         acks: The plan's acks, which is a column of the table of sends.
     """
 
@@ -139,7 +139,7 @@ class Recorder:
         self._completions = self._streams["op_completions"].append
 
     def reserve(self, reservation: Reservation) -> None:
-        """Write a reservation to disk at once; its values may be sent only afterwards."""
+        """Write a reservation to disk at once. The reserved values may be sent only after that."""
         stream = self._streams["reservations"]
         stream.append((self._worker, reservation.value_from, reservation.value_to))
         stream.flush()
@@ -170,7 +170,7 @@ class Recorder:
         })  # fmt: skip
 
     def sent(self, op_id: int, result: SendResult) -> None:
-        """Record the result of each send; a negative offset means that it is unknown."""
+        """Record the result of each send; a negative offset means that the offset is unknown."""
         stream, length = self._streams["send_completions"], len(result.offsets)
         outcomes = result.outcomes or [Outcome.OK] * length
         errors = result.errors or [None] * length
@@ -209,7 +209,7 @@ class Recorder:
                 stream.append((op_id, at, *place, value, self._acks, transactional_id, op_id))
 
     def transforming(self, op_id: int, op: Txn, batch: Batch) -> None:
-        """Record the value that a transaction sends for each record that its process has read."""
+        """Record which message a transaction sends for each record that the process has read."""
         stream = self._streams[TRANSFORMS]
         results = np.concatenate([send.values for send in op.sends]).tolist()
         for (place, offset, value), result in zip(self._each(batch), results, strict=True):
@@ -218,9 +218,9 @@ class Recorder:
     def transacted(self, op_id: int, op: Txn, transactional_id: str, result: TxnResult) -> None:
         """Record the result of a transaction, with an outcome for each of its sends.
 
-        If the transaction was to be aborted and no commit was ever sent, no reader may ever see its
-        records. So its sends have failed, even if the op ended as `info` because one of the op's
-        clients was dropped.
+        If the transaction was to be aborted, and no commit was ever sent, no reader may ever see
+        records of the transaction. So these sends have failed. This is true even if the op ended as
+        `info` because one of its clients was dropped.
         """
         aborted = result.decision is Decision.ABORT
         outcome = Outcome.FAIL if aborted else result.outcome
@@ -287,8 +287,8 @@ class Recorder:
     ) -> None:
         """Record a consumer's assignment with its start offsets.
 
-        A start of None means the beginning. In a group, None means the committed offset, which the
-        client did not report.
+        A start of None means the beginning. But in a group, None means the committed offset, which
+        the client did not report.
         """
         for (topic, partition), offset in starts.items():
             topic_id = self._topic_ids[topic]
@@ -300,7 +300,8 @@ class Recorder:
         """Record commits, and the committed offsets that a group reported.
 
         Args:
-            op_id: The op that received the response. Entries without their own op get this op.
+            op_id: The op that received the response. It is recorded for entries that name no other
+                op.
             process: The process.
             offsets: The entries.
         """
@@ -322,8 +323,8 @@ class Recorder:
             op_id: The poll.
             batch: The poll's records.
             process: The member.
-            asked_ns: When the poll began.
-            at_ns: When the poll ended.
+            asked_ns: The time at which the poll began.
+            at_ns: The time at which the poll ended.
         """
         assert batch.delivery_counts is not None, "a share group reports delivery counts"
         counts, times = _listed(batch.delivery_counts), (asked_ns, at_ns)
@@ -357,7 +358,7 @@ class Recorder:
         return {(topic, part): None for topic in topics for part in range(self._partitions[topic])}
 
     def arrived(self, counts: Sequence[ArrivalCount]) -> None:
-        """Record the numbers of offered and missed arrivals."""
+        """Record how many arrivals there were, and how many were missed."""
         for each in counts:
             self._streams["arrivals"].append(
                 (self._worker, each.window_ns, each.phase.value, each.offered, each.missed)

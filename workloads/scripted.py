@@ -1,9 +1,9 @@
-"""The sends and reads of a scenario's steps: a few named messages, with clients of their own.
+"""The sends and reads of a scenario's steps: a few named messages, through separate clients.
 
-The code runs in the stage's process. Each call returns when all messages were answered or given up.
-Ops are recorded like a worker's ops, so that checkers see no difference. Record k of the scenario's
-partition has the value `(1 << 32) | k`. The payload is the value and the record's name,
-`message<k>`, in ASCII.
+The code runs in the stage's process. Each call returns as soon as every message has a response or
+was given up. Ops are recorded as a worker records them, so that checkers see no difference. Record
+k of the scenario's partition has the value `(1 << 32) | k`. The payload is the value and the
+record's name, `message<k>`, in ASCII.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,8 @@ POLL_LIMIT = 10_000
 POLL_S = 0.1
 REST_S = 0.1
 REPORT_GRACE_S = 5.0
-"""Additional seconds, because librdkafka checks only once a second for timed-out messages."""
+"""Additional seconds to wait, because librdkafka looks for timed-out messages only once a
+second."""
 METADATA_LIMIT_S = 2.0
 _IMPATIENT = {
     # Errors are in the delivery reports. The console is for the scenario's output.

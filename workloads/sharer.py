@@ -1,4 +1,4 @@
-"""A share group member: the records delivered to it, and its acknowledgements (KIP-932).
+"""A share group member: which records the group delivers, and how the member acknowledges them.
 
 Either librdkafka (`workloads.clients.sharer`) or Kafka's own client executes the protocol.
 """
@@ -14,9 +14,11 @@ from workloads.member import GroupError
 from workloads.protocol import Batch, GroupOffset, Key, Settled, Sought
 
 SLACK_S = 5.0
-"""Seconds. If the client was paused for longer, the responses that it returns may be of any age."""
+"""If the client was paused for more seconds than this, the responses that it returns may be of any
+age."""
 LONGEST_REQUEST_S = REQUEST_S + SLACK_S
-"""The longest wait of a client for the response to a fetch: its socket timeout and some slack."""
+"""The longest time that a client waits for the response to a fetch: the socket timeout and some
+slack."""
 
 
 class ShareClient(Protocol):
@@ -45,17 +47,17 @@ class ShareClient(Protocol):
 class ShareMember:
     """A share group member. It implements `workloads.protocol.Sharer`.
 
-    The client prefetches, so a record's acquisition time is unknown. The member keeps a lower
-    bound: the time of its join or of its last empty poll, whichever is later, minus the longest
-    request. After an empty poll the client's buffer is empty. Only responses to open requests can
-    still come.
+    The client fetches records in advance, so the time at which a record was acquired is unknown.
+    The member keeps a lower bound: the time of the join or of the last empty poll (the later of
+    both), minus the time of the longest request. After an empty poll the client's buffer is empty.
+    Only responses to open requests can still come.
 
-    A client that was paused, for example with its machine, has not read its socket yet when it
-    polls again. So after a pause, polls do not move the bound until the time of the longest request
-    has passed.
+    A client may be paused, for example together with its machine. When it polls again, it has not
+    read its socket yet. So after a pause, polls move the bound only after the time of the longest
+    request has passed.
 
     Args:
-        client: The share client, used by this member only.
+        client: The share client. Only this member uses it.
         group: The group's id.
         clock: The run's clock.
     """
@@ -75,7 +77,7 @@ class ShareMember:
         return None
 
     def poll(self, limit: int, timeout_s: float = 0) -> Batch:  # noqa: ARG002 - a setting has it
-        """Return acquired records; the client's settings limit their number."""
+        """Return acquired records. The client's settings limit the number of records."""
         asked_ns, after_ns = self._clock.now_ns(), self._acquired_after_ns
         if asked_ns - self._asked_ns > SLACK_S * NS_PER_S:
             self._awake_since_ns = asked_ns
@@ -95,7 +97,7 @@ class ShareMember:
         return Settled(acts=whole, errors=errors, asked_ns=asked_ns, told_ns=self._clock.now_ns())
 
     def told(self, *, last: bool = False) -> list[GroupOffset]:  # noqa: ARG002 - the protocol's
-        """Return an empty list, because a share group has no member positions."""
+        """Return an empty list, because the members of a share group have no positions."""
         return []
 
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:

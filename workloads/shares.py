@@ -1,9 +1,9 @@
-"""The shares workload: the log workload, plus members of one share group (KIP-932).
+"""The workload `shares`: like the workload `log`, but with members of one share group (KIP-932).
 
 Every fourth thread of a worker is a member of the single share group, with at most four members in
 all. A member takes records, accepts most of them, releases some, rejects a few, and waits for the
-response. Members end with or without leaving, also while they hold records. The other threads send
-and read as in the log workload.
+response. Members end, even while they hold records. Some of them leave the group first, and some do
+not. The other threads send and read as in the workload `log`.
 """
 
 from random import Random
@@ -16,25 +16,27 @@ from workloads.pacing import Recurring
 from workloads.protocol import Acknowledge, Crash, Observed, Op, Poll, Subscribe, Workload
 
 MEAN_CRASH_S = 15.0
-"""Average seconds between the ends of two members. A new member gets its first records only after
-some seconds, and must have time to work before the next end."""
+"""The average number of seconds after which one of the members ends. A new member gets its first
+records only after some seconds, and needs time for its work before the next member ends."""
 LEAVE_SHARE = 0.5
-"""The share of members that leave the group properly when they end; the others just disappear."""
+"""The share of members that leave the group when they end. Other members end without leaving."""
 EMPTY_HANDED_SHARE = 0.5
-"""The share of members that hold no records when they end. The others hold the records of their
-last poll."""
+"""The share of members that hold no records when they end. Other members hold the records of their
+last poll at that time."""
 RELEASE_SHARE, REJECT_SHARE = 0.05, 0.002
-"""The fractions of records that are released and rejected; the others are accepted."""
+"""The shares of records that are released and that are rejected. All other records are accepted."""
 POLL_LIMIT = 100
 _ACTS = 64
-"""Number of random acknowledgement types for a poll; the records use the types in turn."""
+"""Number of acknowledgement types that are chosen at random for a poll. The records of the poll use
+the types in turn."""
 
 
 class SharesGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """

@@ -1,9 +1,9 @@
-"""The surge workload: for a while almost all sends go to one partition, then to another one.
+"""The workload `surge`: almost all sends go to one partition for a while, and then to another.
 
-Producers then fill whole batches and have several in flight to one leader, while the other
-partitions are almost idle. A loss of that leader affects many messages, and its followers lag. In
-the `log` workload each partition gets an equal share, and most batches contain one message. Readers
-work as in `log`.
+Producers then fill whole batches, and have several batches in flight to one leader. Meanwhile, the
+other partitions are almost idle. The loss of that leader affects many messages, and the followers
+lag behind. In the workload `log`, each partition gets an equal share of the sends, and most batches
+contain only one message. Readers work as in `log`.
 """
 
 from random import Random
@@ -17,7 +17,8 @@ from workloads.protocol import Key, Observed, Op, Poll, Send, Workload
 from workloads.readers import Readers
 
 MEAN_SURGE_S = 4.0
-"""Average seconds between two surges. Most faults last longer than this, but some are shorter."""
+"""The average number of seconds from one surge to the next. Most faults are longer than this time,
+but some are shorter."""
 SURGE_SHARE = 0.9
 """The share of sends that go to the chosen partition. The other sends keep all partitions
 active."""
@@ -25,10 +26,11 @@ POLL_LIMIT = 2000
 
 
 class SurgeGenerator:
-    """The ops of one worker's processes; each worker has its own times and partitions of surges.
+    """The ops of one worker's processes. Each worker chooses its own partitions and times.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of an op.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in an op.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
     """
@@ -48,9 +50,9 @@ class SurgeGenerator:
         self._crowded: Key = self._random.choice(self._keys)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the next op: a crash, assign, send or poll.
+        """Return the next op: `Crash`, `Assign`, `Send` or `Poll`.
 
-        A new process begins with an assign.
+        A new process begins with `Assign`.
         """
         if (due := self._readers.due(observed)) is not None:
             return due

@@ -1,8 +1,9 @@
-"""The txn workload: sends and polls in transactions that end in a commit, an abort, or a crash.
+"""The workload `txn`: sends and polls in transactions that end in a commit, an abort, or a crash.
 
-An op is one transaction of one to four micro-operations. Readers are read_committed, in and outside
-of transactions. Some threads only watch: they are read_uncommitted and also see records of open and
-aborted transactions. They write nothing, so such records influence no other op.
+An op is one transaction of one to four micro-operations. Readers are read_committed, both in
+transactions and outside of transactions. Some threads only watch: they are read_uncommitted, so
+they also see records of open and aborted transactions. These threads write nothing, so such records
+influence no other op.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +20,19 @@ from workloads.readers import Readers
 
 MOST_MOPS = 4
 TXN_SHARE = 0.5
-"""The share of transactions among a writing thread's ops; the other ops are plain polls."""
+"""The share of transactions among the ops of a thread that writes. The other ops are plain
+polls."""
 SEND_SHARE = 0.6
 """The share of sends among the micro-operations."""
 ABORT_SHARE = 0.1
 CRASH_SHARE = 0.01
 COMMIT_POSITIONS_SHARE = 0.5
-"""How often a transaction with polls also commits positions, as a share."""
+"""The share of transactions with polls that also commit positions."""
 PAUSES = (0.5, 1.7)
-"""Shortest and longest pause of a transaction, as multiples of its timeout. Coordinators check once
-a second for transactions that timed out."""
+"""The shortest and the longest pause of a transaction, as multiples of the transaction's timeout.
+Coordinators check once a second for transactions that timed out."""
 LONG_SHARE, LONG_S = 0.2, 15.0
-"""The share of longer pauses, and by how many seconds these are longer at most.
+"""The share of pauses that are even longer, and by how many seconds at most.
 
 Old coordinators check for timeouts only once a minute.
 """
@@ -45,10 +47,10 @@ def isolation_of(thread: int, *, workers: int) -> Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feeds:
-    """The threads of a pipeline that write to its inputs.
+    """The threads of a pipeline that write to the input topics.
 
     Attributes:
-        keys: The partitions to which they write.
+        keys: The partitions to which these threads write.
         threads: The numbers of these threads.
         allotment: The worker's values.
     """
@@ -59,7 +61,7 @@ class Feeds:
 
 
 class Pauses:
-    """Adds a pause to some transactions; a pause is shorter or longer than the transaction timeout.
+    """Adds pauses to some transactions. Some are longer than the transaction timeout, some shorter.
 
     Args:
         plan: The plan, with the seed and the timeout.
@@ -92,12 +94,12 @@ class TxnGenerator:
     """The ops of one worker's processes.
 
     Args:
-        plan: The plan, with the seed, topics, partitions, concurrency and sends of a
-            micro-operation.
+        plan: The plan, with the seed, the topics, the partitions, the concurrency and the number of
+            sends in a micro-operation.
         worker: The worker's number; it determines the random stream and the ranges of values.
         workers: The number of workers that share the sequence numbers.
-        feeds: For a pipeline: the threads that write, and their partitions. None if all threads
-            write to all partitions.
+        feeds: For a pipeline: the threads that write, and the partitions to which they write. None
+            if all threads write to all partitions.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class TxnGenerator:
         self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the next op: a crash, assign, txn or poll. A new process begins with an assign."""
+        """Return the next op: `Crash`, `Assign`, `Txn` or `Poll`. `Assign` comes first."""
         if (due := self._readers.due(observed)) is not None:
             return due
         transacts = (

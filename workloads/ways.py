@@ -1,8 +1,8 @@
 """Choose the protocol and the assignor of each consumer group.
 
 All members of a group use the same way, i.e. a pair of protocol and assignor. The run's seed
-shuffles the ways, and the groups use them in turn. So two groups differ, and another seed gives
-other ways.
+shuffles the ways, and the groups use them in turn. So two groups use different ways, and with
+another seed, a group uses another way.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class Way:
     """The way in which a group's members get partitions.
 
     Attributes:
-        protocol: `classic`, where a member assigns partitions, or `consumer`, where the broker
-            assigns them.
+        protocol: `classic` or `consumer`. In `classic`, a member assigns the partitions; in
+            `consumer`, the broker assigns them.
         assignor: The assignor's name.
     """
 
@@ -33,7 +33,7 @@ class Way:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The client settings of this way; `classic` is librdkafka's default and left out."""
+        """The client settings of this way. `classic` is librdkafka's default, so it is left out."""
         if self.protocol == CONSUMER:
             return {PROTOCOL: CONSUMER, ASSIGNOR: self.assignor}
         return {STRATEGY: self.assignor}
@@ -49,7 +49,8 @@ def way_of(group: str, plan: Plan, told: Mapping[str, object]) -> Way:
     Args:
         group: The group's id, which ends with its number.
         plan: The plan with the seed, and the features of its clients and brokers.
-        told: The user's settings for the group's members; ways that contradict them are left out.
+        told: The user's settings for the group's members. A way that contradicts these settings is
+            left out.
     """
     random = Random(f"{plan.seed}/ways")
     by_brokers = random.choice(CONSUMER_WAYS)

@@ -1,14 +1,15 @@
-"""One worker: `python -m workloads.worker CONFIG.json`, with many logical processes in one thread.
+"""One worker, `python -m workloads.worker CONFIG.json`: many logical processes in one thread.
 
 Standard input has JSON lines as commands:
 
-- `{"phase": "main"}` sets the phase. Each such command, even a repeated one, clears the set of
-  partitions that were active in the recovery.
-- `{"stop": 10.0}` starts no new ops, and waits that many seconds for ops in flight.
+- `{"phase": "main"}` sets the phase. Each such command clears the set of partitions that were
+  active in the recovery, even if the phase is the same.
+- `{"stop": 10.0}` means: start no new ops, and wait 10 seconds for the ops in flight.
 
 If standard input ends, the controller (the main process of the run) has died. The worker then
-finishes its record and ends within a second. Standard output has a JSON line when the worker is
-ready, and then five lines a second with its counts. `workloads.fleet` controls the workers.
+finishes its record and ends within a second. The worker writes a JSON line to standard output when
+it is ready, and then five lines a second with the counts of ops. `workloads.fleet` controls the
+workers.
 """
 
 import ctypes
@@ -49,16 +50,17 @@ FLUSH_S = 0.05
 STATUS_S = 0.2
 READY_TIMEOUT_S = 15.0
 _TICK_S = 0.02
-"""The longest wait for reports, which is the longest delay of a command or a flush."""
+"""The longest wait for reports. A command or a flush is delayed by at most this time."""
 _SHORTEST_WAIT_S = 0.002
 """The shortest wait. librdkafka counts in milliseconds, so a shorter wait would be a busy loop."""
 _HEAVY_PAUSE_S = 0.004
 """Under heavy load, the pause between ops. Meanwhile readers fetch and writers fill batches."""
 _PR_SET_PDEATHSIG = 1
 _COLLECT_EVERY = 100_000
-"""The number of new objects until the next garbage collection: about fifty polls of messages."""
+"""The number of new objects until the next garbage collection. About fifty polls create so many."""
 _LAST_SECONDS = 3
-"""Seconds until the worker is killed after the controller's death, if the worker's loop hangs."""
+"""If the controller has died and the worker's loop hangs, the worker is killed after so many
+seconds."""
 
 
 class WorkerConfig(BaseModel):
@@ -98,7 +100,7 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command to a worker: a new phase, or the worker's end within `limit_s` seconds."""
+    """A command to a worker: begin a new phase, or end within `limit_s` seconds."""
 
     phase: Phase | None = None
     order: Order | None = None
@@ -150,8 +152,8 @@ class Surroundings:
     Attributes:
         clients: Creates the worker's clients, given the run's clock.
         say: Sends a report to the controller.
-        flush_s: Seconds between writes of the worker's record. A worker that may be killed writes
-            often.
+        flush_s: Seconds between two writes of the worker's record. If a worker may be killed, it
+            writes often.
     """
 
     clients: Callable[[WorkerConfig, RunClock], Clients]
@@ -230,7 +232,7 @@ class Worker:
             self._crew.serve(left_ns / NS_PER_S)
 
     def _start_ops(self) -> bool:
-        """Give waiting arrivals to free processes; return whether an op did anything."""
+        """Start ops for waiting arrivals in free processes; return whether an op did anything."""
         busy = False
         self._arrivals.offer(self._clock.now_ns(), self._phase)
         for _ in range(self._crew.free):
@@ -354,10 +356,10 @@ def _say(line: dict[str, object]) -> None:
 
 
 def _outlive_nobody(parent: int) -> None:
-    """Let the kernel kill a hanging worker after the controller's death.
+    """Let the kernel kill a worker that hangs after the controller's death.
 
-    Normally the end of the pipe ends the worker. Linux's death signal comes at the same time, so it
-    only sets an alarm. This gives the loop some seconds to end by itself.
+    Normally, the worker ends because the pipe is closed. Linux sends the death signal at the same
+    time, so this signal only sets an alarm. The alarm gives the loop some seconds to end by itself.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.alarm(_LAST_SECONDS))
     if sys.platform == "linux":
@@ -367,14 +369,14 @@ def _outlive_nobody(parent: int) -> None:
 
 
 def collect_seldom() -> None:
-    """Collect garbage rarely, because polled messages are never part of a reference cycle."""
+    """Collect garbage only seldom, because polled messages are never part of a reference cycle."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
 
 
 def main(config_path: str) -> None:
-    """Run the worker of a config file, then end the process without waiting for its clients."""
+    """Run the worker that a config file describes. Then end without waiting for its clients."""
     # The controller decides when to stop, but Ctrl-C in a terminal reaches all processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     config = WorkerConfig.model_validate_json(Path(config_path).read_text(encoding="utf-8"))

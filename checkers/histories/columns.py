@@ -1,10 +1,10 @@
 """Collect the ops of a history, one by one, as columns for the record's tables.
 
-Each op that sends is one transaction, whatever its `f`. The op's outcome is the outcome of all its
-sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition 5 of a
-topic named `key`. Each key that is not a number is a topic of its own, named like the key. Integer
-values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which `History.names`
-lists.
+Each op that sends is one transaction, also if its `f` is not `txn`. The op's outcome is the outcome
+of all its sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition
+5 of a topic named `key`. Each key that is not a number has its own topic, with the name of the key.
+Integer values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which
+`History.names` lists.
 
 An op's id is the index of its invocation in the history. If the entries have no index, or indexes
 that do not increase, the id is the position of the invocation among the clients' entries, from 0.
@@ -39,15 +39,18 @@ MOVING = frozenset({F.ASSIGN.value, F.SUBSCRIBE.value})
 
 @dataclass(slots=True, kw_only=True)
 class _Rows:
-    """The rows that were collected from a history; tuples, because there may be millions.
+    """The rows that were collected from a history.
+
+    The rows are tuples, because there may be millions of rows.
 
     Attributes:
         times, indexes: The times and indexes of the entries.
         ops: (entry that began the op, process, f, entry that ended it or -1, number of its
             outcome).
         sends: (row of the op, mop, place, offset, value).
-        polls: (row of the op, mop, place, first pos, count), one for each key of a poll.
-        polled: Offset, value, offset, value, ...: the records of `polls` end to end.
+        polls: (row of the op, mop, place, index of the first record in the poll, count), one tuple
+            for each key of a poll.
+        polled: The records of `polls`, one after another: offset, value, offset, value, ...
         moves: (row of the op, place, kind), for `assignments`.
         places: The number of each place, i.e. of each key.
     """
@@ -176,7 +179,7 @@ class Collector:
         return self._numbers[key]
 
     def _offsets(self, told: Sequence[object], rows: Ints) -> Ints:
-        """Return offsets as an array; missing and negative ones are `NONE`."""
+        """Return offsets as an array. Missing and negative offsets become `NONE`."""
         try:
             offsets = pa.array(told, pa.int64())
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as wrong:
@@ -190,11 +193,12 @@ class Collector:
 def moved(
     row: int, f: str, places: set[int], *, met: set[int], before: set[int] | None
 ) -> list[tuple[int, int, str]]:
-    """Return the rows of a new assignment that replaces a process's earlier one.
+    """Return the rows of a new assignment.
 
-    If a key stays assigned, the process continues from its position. No history shows where the
-    process starts with a new key: at the group's committed offset, or at the beginning. So a new
-    key is recorded as a subscription, because a subscription may start at any offset.
+    The new assignment replaces the earlier assignment of the process. If a key stays assigned, the
+    process continues from its position. No history shows where the process starts to read a new
+    key: at the group's committed offset, or at the beginning. So a new key is recorded as a
+    subscription, because a subscription may start at any offset.
 
     Args:
         row: The op's row.
@@ -228,7 +232,7 @@ def place_of(key: object) -> Place:
 
 
 class _Numbered:
-    """Assigns numbers to values that are not integers, or are too large."""
+    """An object that assigns numbers to values that are not integers, or are too large."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
@@ -254,7 +258,7 @@ def _ints(told: Sequence[int]) -> Ints:
 
 
 def indexes_of(told: Sequence[object]) -> Ints | None:
-    """Return the entries' indexes; None if one of them is missing, negative, or too large."""
+    """Return the indexes of the entries; None if any index is missing, negative, or too large."""
     numbers = [each for each in told if type(each) is int and 0 <= each < FIRST_NUMBERED]
     return _ints(numbers) if len(numbers) == len(told) else None
 

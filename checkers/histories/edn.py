@@ -1,13 +1,13 @@
 """A fast reader for EDN, the notation in which Jepsen stores a history.
 
-Logquake uses its own reader for speed. The complete and maintained library, `edn_format`, takes 1.3
-ms for an op, i.e. several minutes for a history of 200,000 ops. This reader takes 10 us
-(`benchmarks/histories.py`). A test compares this reader with the library on generated values.
+Logquake uses its own reader for speed. The library `edn_format` is complete and maintained, but it
+takes 1.3 ms for an op. That is several minutes for a history of 200,000 ops. This reader takes 10
+us (`benchmarks/histories.py`). A test compares this reader with the library on generated values.
 
 Maps become dicts. Vectors, lists and sets become tuples. Integers become ints, nil becomes None,
-true and false become bools. Every other value stays text, exactly as written, such as `:send` or
-`"a b"`: keywords, strings, symbols, characters, other numbers, `##Inf`. So a keyword, a string and
-a symbol are always different.
+true and false become bools. Every other value stays text exactly as it was written, such as `:send`
+or `"a b"`. These values are keywords, strings, symbols, characters, other numbers and `##Inf`. So a
+keyword, a string and a symbol are always different.
 
 Tags are dropped, but the tagged values are kept: `#jepsen.history.Op{...}` becomes the map.
 
@@ -36,7 +36,7 @@ _TOKENS = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
 _DEEPEST = 1024
-"""The deepest nesting of collections that is read, as in JSON. A history has five levels."""
+"""The maximum nesting depth of collections, as in JSON. A history has five levels."""
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')
@@ -44,7 +44,7 @@ _STRANGE = frozenset('"#\\')
 
 
 class _Atoms(dict[str, "Value"]):
-    """The values of tokens. Keywords are cached, because few distinct ones recur often."""
+    """The values of tokens. Keywords are cached, because a few keywords recur often."""
 
     def __init__(self) -> None:
         super().__init__({"nil": None, "true": True, "false": False})
@@ -77,7 +77,8 @@ def read_forms(lines: Iterable[str], *, depth: int = 0) -> Iterator[Form]:
 
     Args:
         lines: The text. A string must not continue on the next line.
-        depth: 1 to yield the elements of the top-level vectors (or lists) instead of the vectors.
+        depth: If 1, yield the elements of the top-level vectors (or lists), not the vectors
+            themselves.
 
     Raises:
         EdnError: The text is wrong. The message begins with the line: `line 3: ...`.

@@ -1,4 +1,4 @@
-"""Join the stretches of a history file, with the same result as reading the file at once."""
+"""Join the stretches of a history file. The result is the same as if the file was read at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
         words: The spelling of keys in the file's format.
 
     Raises:
-        IrregularError, TypeError, ...: Together, the stretches are not regular
+        IrregularError, TypeError, ...: The joined stretches are not regular
             (`recording.MISSHAPED`).
     """
     whole = _Joined()
@@ -80,7 +80,7 @@ def joined(stretches: Sequence[Stretch], words: Words) -> Columns:
 
 
 def _add(whole: _Joined, stretch: Stretch, words: Words) -> None:
-    """Add a stretch, which may end ops of earlier stretches and may begin new ops."""
+    """Add a stretch. The stretch may end ops of earlier stretches, and may begin new ops."""
     begun, process, f, ended, outcome = (each.copy() for each in stretch.ops)
     mine = begun != NONE
     number = np.array([_number(whole, word) for word in stretch.words], np.int64)
@@ -126,7 +126,7 @@ def _number(whole: _Joined, word: str) -> int:
 
 
 def _places(parts: Sequence[_Part]) -> tuple[tuple[Place, ...], list[tuple[_Part, Ints]]]:
-    """Return all places in order of appearance, and for each part the numbers of its places."""
+    """Return all places in order of appearance, and each part with the numbers of its places."""
     came = sorted(
         (int(part.rows[row]), at, place)
         for part in parts
@@ -161,7 +161,7 @@ def _turned(parts: Sequence[tuple[_Part, Ints]]) -> Iterator[tuple[int, int, str
 def _moves(
     parts: Sequence[tuple[_Part, Ints]], process: Ints, deeds: Sequence[tuple[Ints, ...]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield the rows of assignments; each one replaces the earlier assignment of its process."""
+    """Yield the rows of assignments. Each assignment replaces the earlier one of its process."""
     told = sorted(
         (int(part.rows[row]), f, {int(numbers[place]) for place in places})
         for part, numbers in parts
@@ -175,7 +175,7 @@ def _moves(
 
 
 def _met(rows: Ints, process: Ints, deeds: Sequence[tuple[Ints, ...]]) -> list[set[int]]:
-    """Return, for each assignment, the places that its process used since the one before."""
+    """Return, for each assignment, the places that its process used since its last assignment."""
     if not len(rows):
         return []
     touched, places = (stack([columns[side] for columns in deeds]) for side in (0, 2))

@@ -1,8 +1,9 @@
-"""Judge imported histories with the functions that also judge runs, with either engine.
+"""Judge imported histories.
 
-A history is judged like a run in which only the clients were recorded. In this process, the
-history's tables go directly to the checkers. For Spark, the tables are written to files of a
-temporary store (for a cluster, as records). Spark judges all histories in one job.
+Both engines use the functions that also judge runs. A history is judged like a run in which only
+the clients were recorded. In this process, the history's tables go directly to the checkers. For
+Spark, the tables are written to files of a temporary store (for a cluster, as records). Spark
+judges all histories in one job.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +34,13 @@ from results.record.terms import F, Judge
 from results.record.verdict import Verdict
 
 Picks = Mapping[str, Mapping[Place, Mapping[int, int]]]
-"""The value to use for an offset that has several values; keys: history, place, offset."""
+"""The value to use for an offset that has several values. The keys are history, place, offset."""
 
 
 class HistoryPlan(Plan):
-    """The assumed plan of a history: it promises everything that a plan's defaults promise.
+    """The plan that a history is assumed to have.
+
+    This plan makes the promises of a plan's defaults.
 
     Attributes:
         places: The places of the history's keys.
@@ -57,7 +60,10 @@ class HistoryPlan(Plan):
 
     @property
     def transactional(self) -> bool:
-        """Whether ops are transactions; true, because every op that sends is one."""
+        """Whether ops are transactions.
+
+        It is true, because every op that sends is a transaction.
+        """
         return True
 
 
@@ -67,8 +73,9 @@ class Mode:
 
     Attributes:
         judge: The judge whose definitions apply.
-        ww_deps: Whether the order of a log counts as dependencies between writers (for cycles).
-        subscribe: Whether consumers subscribed; None: true if the history has a subscribe op.
+        ww_deps: Whether cycles may use the order of a log as dependencies between the writers.
+        subscribe: Whether consumers subscribed. If it is None, they subscribed if the history has a
+            subscribe op.
     """
 
     judge: Judge = Judge.JEPSEN
@@ -84,8 +91,8 @@ def judge_histories(
     `judge_with` does this with an engine.
 
     Args:
-        histories: The histories. The histories are read one after another, and none of them is
-            kept.
+        histories: The histories. The histories are read one after another, and no history is kept
+            in memory.
         mode: The settings.
         picks: The value to use for each offset with several values, if known.
 
@@ -102,7 +109,9 @@ def judge_histories(
 def judge_files(
     paths: Sequence[Path], mode: Mode, *, engine: str = "local", spark_master: str | None = None
 ) -> list[Verdict]:
-    """Judge the histories of files, which the engine reads.
+    """Judge the histories in files.
+
+    The engine reads the files.
 
     Args:
         paths: The files, in order.

@@ -2,10 +2,10 @@
 
 A line of Jepsen's `history.edn` is a map of keywords, integers, vectors and maps. Such a line
 becomes JSON if its keywords get quotes, its elements get commas, and its maps become lists of keys
-and values. A Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads all
-remaining lines: lines with strings, sets, tags or other numbers, and lines that do not become JSON.
-Both readers give equal results, but this reader gives lists for vectors, not tuples. A test
-compares both readers.
+and values. A Rust library reads JSON ten times as fast as `edn` reads EDN. `edn` reads all other
+lines. These are lines that do not become JSON, and lines with strings, sets, tags or other numbers.
+Both readers give equal results, except that this reader turns vectors into lists, not into tuples.
+A test compares both readers.
 """
 
 import re
@@ -20,7 +20,7 @@ from checkers.histories.edn import read_forms
 _TAG = b"#jepsen.history.Op{"
 _KEYWORDS = re.compile(rb"(:[^ \[\]{},\n]+)")
 _PLAIN = b"0123456789 []{},-nil\n"
-"""The bytes allowed outside keywords: integers, brackets and `nil`.
+"""The bytes that are allowed outside of keywords: the bytes of integers, brackets and `nil`.
 
 The letter e is excluded, because JSON would read `1e5` as another number.
 """
@@ -32,13 +32,15 @@ _MAP = ""
 
 
 def entries_of(lines: Sequence[bytes]) -> Iterator[dict[Any, Any]]:
-    """Yield the maps in the given lines, each of which must hold complete maps.
+    """Yield the maps in the given lines.
+
+    Each line must contain complete maps.
 
     Args:
         lines: The lines. No line is empty.
 
     Raises:
-        ValueError, TypeError: A line is not EDN, or holds something other than maps.
+        ValueError, TypeError: A line is not EDN, or contains other values than maps.
     """
     for start in range(0, len(lines), _AT_ONCE):
         some = lines[start : start + _AT_ONCE]
@@ -73,7 +75,7 @@ def _as_json(text: bytes) -> bytes:
 
 
 def _entry(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
-    """Return the dict for an entry, with the maps in its polls also converted to dicts."""
+    """Return the dict for an entry. The maps in the entry's polls become dicts, too."""
     entry = _mapped(value)
     did = entry.get(":value")
     if isinstance(did, list):
@@ -88,7 +90,7 @@ def _entry(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - as JSON has it
 
 
 def _whole(value: Any) -> Any:  # noqa: ANN401 - as JSON has it
-    """Return a JSON value in which each object that represents an EDN map became a dict."""
+    """Return a JSON value with a dict in place of each object that represents an EDN map."""
     if isinstance(value, dict):
         return {key: _whole(each) for key, each in _mapped(value).items()}
     return [_whole(each) for each in value] if isinstance(value, list) else value

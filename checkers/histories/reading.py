@@ -1,13 +1,13 @@
 """Read the histories in a file: EDN as Jepsen stores it, or JSON lines, with or without gzip.
 
-In EDN, each op is a map. The maps follow each other, as in Jepsen's `history.edn`, or are all in
-one vector. The file is one history with the file's name.
+In EDN, each op is a map. The maps follow each other, as in Jepsen's `history.edn`, or one vector
+contains all maps. The file is one history with the file's name.
 
-In JSON lines, each line is a history, `{"name": ..., "ops": [...]}`. Or each line is an op, and the
-file is one history. Ops have the same keys as in EDN, but without the colon (`rebalance_log` is
-`rebalance-log`). A poll's map has the keys as strings.
+There are two kinds of JSON lines. Either each line is a history, `{"name": ..., "ops": [...]}`. Or
+each line is an op, and the file is one history. Ops have the same keys as in EDN, but without the
+colon (`rebalance_log` is `rebalance-log`). In a poll's map, the keys are strings.
 
-Any other content raises an error with the line. Only empty lines are skipped.
+Empty lines are skipped. Any other content raises an error that names the line.
 
 A long file that holds one history, with one entry on each line, is read in parallel stretches
 (`stretches`). If the file is not regular, it is read again from the start, line by line.
@@ -140,7 +140,7 @@ def _json_ops(path: Path, numbered: Iterable[tuple[int, str]]) -> History:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Turn off garbage collection, which takes half of the time with millions of new values."""
+    """Turn off garbage collection: with millions of new values, it takes half of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:

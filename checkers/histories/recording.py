@@ -1,8 +1,8 @@
 """Turn the entries of a history into ops: each op's process, begin and end.
 
-A history that contradicts itself is refused with the line. Examples: a process begins an op while
-its last op is open, or after an op of unknown outcome; an op ends that did not begin. An op that is
-still open at the end is closed with `info`. `Collector` stores the ops' effects as columns.
+If a history contradicts itself, an error names the line. For example, a process begins an op while
+its last op is open, or after an op of unknown outcome. Or an op ends that did not begin. An op that
+is still open at the end is closed with `info`. `Collector` stores the ops' effects as columns.
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,9 @@ class Words:
     """The spelling of keys and words in a format of histories.
 
     Attributes:
-        process, kind, f, value, time, index, rebalances, keys: The keys of an op, and the key of an
-            event in its log of rebalances.
-        prefix: The prefix of words from a fixed set.
+        process, kind, f, value, time, index, rebalances, keys: The last is the key of an event in
+            an op's log of rebalances. The others are the keys of an op.
+        prefix: The text before each word that comes from a fixed set of words.
     """
 
     process: str
@@ -196,7 +196,9 @@ class Recording:
 
 
 def rebalanced_keys(rebalances: object, words: Words) -> list[object]:
-    """Return the keys in a log of rebalances: a list of events, or lists of events by time.
+    """Return the keys in a log of rebalances.
+
+    The log is a list of events, or maps times to such lists.
 
     Raises:
         TypeError, KeyError, AttributeError, ...: The log has another shape (`MISSHAPED`).

@@ -20,7 +20,7 @@ _ENTRY_OF_EDN = b"#jepsen.history.Op{"
 _STRETCHES = 8
 """The maximum number of stretches of a file.
 
-With more stretches, more ops begin in one and end in another.
+With more stretches, more ops would begin in one stretch and end in another.
 """
 
 

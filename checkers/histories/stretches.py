@@ -1,7 +1,8 @@
-"""Read one stretch of a history's file on its own, so that a long file is read in parallel.
+"""Read one stretch of a history's file.
 
-A stretch has no information about earlier lines. A stretch lists the ops that are open at its end,
-and the ends of ops that began earlier. `joining` joins the stretches of a file.
+Because of this, the stretches of a long file can be read in parallel. A stretch has no information
+about earlier lines. A stretch lists the ops that are open at its end, and the ends of ops that
+began earlier. `joining` joins the stretches of a file.
 
 This reader reads only regular files: each line has one entry, values are integers, and no entry
 contradicts another. For any other file it raises `IrregularError`. `recording` then reads the file
@@ -40,7 +41,7 @@ Entry = Mapping[Any, Any]
 
 
 class IrregularError(Exception):
-    """Content that is wrong or rare, so that this reader does not read it."""
+    """Content that this reader does not read, because the content is wrong or rare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ class Deeds:
     """The effects of a group of ops, in columns as in `tables.Columns`.
 
     Attributes:
-        sent, polled, records: As in `tables.Columns`, but `polled` lacks each poll's first record.
+        sent, polled, records: As in `tables.Columns`, but without the last column of `polled`.
         moves: (row, f, places) of assignments.
         turned: (row, place) of rebalances.
         places: The places in the order of their numbers.
@@ -119,11 +120,11 @@ class Stretch:
         ops: (begun, process, number of f, ended, outcome) of the ops that ended in the stretch. For
             `ended` ops, `begun` and f are not known.
         words: The `f` of ops.
-        deeds: The effects of the stretch's ops, except the `ended` ones.
+        deeds: The effects of the stretch's ops, except the ops in `ended`.
         begun: The ops that are open at the end of the stretch, in order.
         ended: The ops that were open at the start of the stretch, in order.
-        fresh: Processes whose first entry in the stretch is an invocation.
-        retired: Processes that ended an op with `info`.
+        fresh: The processes whose first entry in the stretch is an invocation.
+        retired: The processes that ended an op with `info`.
     """
 
     times: Ints
@@ -163,7 +164,10 @@ def _entries(share: Share) -> Iterator[Entry]:
 
 
 def _without_booleans(entry: Entry, words: Words) -> Entry:
-    """Return the entry, or raise an error if its value has booleans, which are ints in Python."""
+    """Return the entry.
+
+    Raise an error if its value has booleans, because Python treats them as ints.
+    """
     if type(entry.get(words.process)) is int and _booleans(entry.get(words.value)):
         raise IrregularError
     return entry
@@ -190,18 +194,18 @@ def _text(share: Share) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class Collected:
-    """Collects the effects of ops (`Deeds`).
+    """A collector of the effects of ops (`Deeds`).
 
     Attributes:
         sends: Row, mop, place, offset, value, and so on.
-        polls: Row, mop, place, first pos, count, and so on.
-        told: New records of `polls` in the form in which they were read. They need ten times the
-            memory of numbers.
+        polls: Row, mop, place, index of the first record in the poll, count; and so on.
+        told: The new records of `polls`, in the form in which they were read. In this form, they
+            need ten times as much memory as numbers.
         records: Offset, value, and so on, of the earlier records.
         moves, turned: As in `Deeds`.
         places: The number of each place.
         first_rows: As in `Deeds`.
-        numbers: The number of the place of each key.
+        numbers: For each key, the number of its place.
     """
 
     sends: "array[int]" = field(default_factory=lambda: array("q"))
@@ -354,7 +358,7 @@ class _Reader:
         return self._stretch()
 
     def _leave_aside(self, process: object, entry: Entry) -> None:
-        """Ignore an entry of the nemesis, or raise an error if the entry is a client's."""
+        """Ignore an entry of the nemesis. Raise an error if the entry belongs to a client."""
         f = entry.get(self._words.f)
         of_client = isinstance(f, str) and f.removeprefix(self._words.prefix) in PARTED
         if process is None or isinstance(process, float | bool) or of_client:

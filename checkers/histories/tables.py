@@ -1,4 +1,4 @@
-"""Build the tables of a history from its collected rows, one column at a time."""
+"""Build the tables of a history, column by column, from the rows that were collected."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class History:
     Attributes:
         name: The history's own name, or the name of its file.
         tables: `ops`, `sends`, `polls`, `assignments`, `transactions`; their `run_id` is the name.
-        places: The places of its keys, in order of appearance.
+        places: The places of the history's keys, in the order in which they first appear.
         names: The names of values that got numbers.
     """
 
@@ -56,14 +56,14 @@ class Columns:
 
     Attributes:
         times: The times of the entries, in nanoseconds.
-        indexes: The indexes of the entries in the history; None if one entry has none.
+        indexes: The indexes of the entries in the history; None if any entry has no index.
         begun, process, f, ended, outcome: For each op: its first entry, its process, the number of
             its `f` in `words`, its last entry (-1 if open), and the number of its outcome in
             `OUTCOMES`.
         words: The `f` of ops.
         sent: (row of the op, mop, place, offset, value) of the sends.
-        polled: (row of the op, mop, place, first pos, count, first record), one for each key of a
-            poll.
+        polled: (row of the op, mop, place, index of the first record in the poll, count, row of the
+            first record in `records`), one for each key of a poll.
         records: (offset, value) of all polled records.
         moves: (row of the op, place, kind), for `assignments`.
         places: The places of the keys, in the order of their numbers.
@@ -98,7 +98,7 @@ def history_of(
     Args:
         name: The history's own name, or the name of its file.
         columns: The history's ops in columns.
-        where: The function that returns an op's position in the file, given the op's row.
+        where: A function that takes an op's row, and returns the op's position in the file.
 
     Raises:
         HistoryError: One value was sent twice to a key.
@@ -107,7 +107,7 @@ def history_of(
 
 
 class _Tabled:
-    """Builds the tables of a history, with each table's rows sorted by place and op."""
+    """A builder of a history's tables. In each table, the rows are sorted by place and op."""
 
     def __init__(self, name: str, columns: Columns) -> None:
         self._name, self._columns = name, columns
@@ -279,7 +279,7 @@ def _array(column: "Ints | pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]"
 
 
 def _spelt(numbers: Ints, words: Sequence[str]) -> "pa.Array[Any]":
-    """Return numbers as a coded column of the strings that they stand for."""
+    """Return a coded column: for each number, the string that the number stands for."""
     told = [str(word) for word in words]
     if len(set(told)) < len(told):  # Two numbers have one word.
         return pa.array([told[each] for each in numbers.tolist()], pa.string()).dictionary_encode()
@@ -302,6 +302,6 @@ def _identities(indexes: Ints | None, entries: int) -> Ints:
 
 
 def _in_order(times: Ints) -> Ints:
-    """Return times that increase by at least one nanosecond from entry to entry."""
+    """Return the times, but each at least one nanosecond later than the time before it."""
     steps = np.arange(len(times), dtype=np.int64)
     return np.asarray(np.maximum.accumulate(np.maximum(times, 0) - steps) + steps, np.int64)

@@ -6,8 +6,8 @@ counts.
 Why it proves something: `fail` means that the send certainly has no effect, so no reader may get
 the value.
 
-What would not prove it: if a reader's own op did not end ok, the reader may receive values without
-any promise. The contract's check counts every reader, and differs in this point.
+What would not prove it: if a reader's own op did not end ok, no promise covers the values that the
+reader got. The contract's check counts every reader, and differs in this point.
 """
 
 import numpy as np

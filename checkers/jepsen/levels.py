@@ -17,6 +17,6 @@ LEVELS: Mapping[str, str] = {
 
 
 def with_levels(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of anomalies of each kind, with Jepsen's additional names."""
+    """Return the given counts of anomalies, and the same counts under Jepsen's additional names."""
     beside = {LEVELS[name]: count for name, count in counts.items() if name in LEVELS and count}
     return {**counts, **beside}

@@ -1,15 +1,15 @@
-"""lost-write by Jepsen's definition: readers passed a committed record that none of them got.
+"""lost-write by Jepsen's definition: readers passed a committed record, but no reader got it.
 
-Definition: let B be the highest offset that any ok poll of the partition reached. A value at
-several offsets (`checkers/jepsen/claims.py`) counts for B with its first offset. A value is lost if
-its last offset is at or below B, if it certainly committed, and if no ok poll returned it.
+Definition: let B be the highest offset that any ok poll of the partition reached. If a value is at
+several offsets (`checkers/jepsen/claims.py`), only its first offset counts for B. A value is lost
+if its last offset is at or below B, if it certainly committed, and if no ok poll returned it.
 
 Why it proves something: readers read in order. So if a reader got a record, some reader must have
 got each record below it.
 
 What would not prove it: a reader may still get records above B. A record without a known offset
 does not count. A single reader that skips a record is a `poll-skip`. The contract's check differs:
-here, retention and truncation are not excuses, and a record that no reader reached is not lost.
+by Jepsen's definition, retention and truncation are not excuses, and a record above B is not lost.
 """
 
 import numpy as np

@@ -1,15 +1,16 @@
 """Order anomalies by the rules of Jepsen's Kafka checker: distances between log positions.
 
-Each value has an index in the version order. A value at several offsets has its last index. The
-rule for polls compares two values of one process. One is the last value of the process's previous
-ok poll of a partition. The other is the first value of the process's next op that read the
-partition, whatever the op's outcome. The distance of their indexes must be one. A larger distance
-is a `poll-skip`, a smaller one a `nonmonotonic-poll`.
+Each value has an index in the version order. For a value at several offsets, the last index counts.
+The rule for polls compares two values of one process. The first is the last value that the
+process's previous ok poll of a partition returned. The second is the first value that the process's
+next op read from the partition, also if that op failed. The distance between the indexes of the two
+values must be one. A larger distance is a `poll-skip`, a smaller one a `nonmonotonic-poll`.
 
-For sends, the rule holds between ok or info ops (`nonmonotonic-send`). Inside one op, the rule
-holds between neighbouring values (names that begin with `int-`). An unknown index is not an error.
-After an assignment without the partition, the process's position is forgotten. After an assignment
-with the partition, the position stays. See Jepsen's `jepsen.tests.kafka`.
+For sends, the rule compares ops whose outcome is ok or info (`nonmonotonic-send`). Inside one op,
+the rule compares neighbouring values (anomalies whose names begin with `int-`). A value with an
+unknown index is not an anomaly. After an assignment without the partition, the process's position
+is forgotten. After an assignment with the partition, the position stays. See Jepsen's
+`jepsen.tests.kafka`.
 
 With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """
@@ -89,9 +90,9 @@ class _Kind:
     Attributes:
         name: The anomaly's name.
         table: The table with the rows at both ends of the steps.
-        steps: Returns the steps.
-        forward: True: steps that are too long are wrong. False: steps that go back are wrong.
-        apart: Whether steps lead from op to op, so that an assignment may lie in between.
+        steps: A function that returns the steps.
+        forward: If true, steps that are too long are wrong. If false, steps that go back are wrong.
+        apart: Whether steps lead from one op to another, so that an assignment may come in between.
     """
 
     name: str
@@ -145,7 +146,7 @@ class _Kind:
 
 
 def _broken(facts: RunFacts) -> tuple[str, ...]:
-    """Return the broken premises if an assignment without the partition may be missing."""
+    """Return the broken premises if an assignment that left out the partition may be missing."""
     premises = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
         (Premise.KNOWN_MOVES, not facts.moves_known),

@@ -6,8 +6,9 @@ two or more values is `inconsistent-offsets`.
 
 Why it proves something: a value is sent once, and an offset is written once.
 
-What would not prove it: the offset of a send that failed or may not have committed. The contract's
-checks differ: they also use the leader's final log, and trust every acknowledgement.
+What would not prove it: the offset of a send proves nothing if the send failed, or may not have
+committed. The contract's checks differ: they also use the leader's final log, and trust every
+acknowledgement.
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ _Repeats = list[tuple[int, list[int]]]
 
 
 def _repeats(keys: Ints, others: Ints) -> _Repeats:
-    """Return each key that forms pairs with several numbers, and the list of these numbers."""
+    """Return each key that is paired with several numbers, together with these numbers."""
     keys, others = unique_pairs(keys, others)
     twice = repeated(keys)
     begin, end = np.searchsorted(keys, twice), np.searchsorted(keys, twice, "right")
@@ -75,7 +76,7 @@ def _describe_offset(group: Group, offset: int, values: list[int]) -> Anomaly:
 
 
 def _ops(group: Group, name: str, number: int) -> dict[str, list[int]]:
-    """Return the first ops that sent or read a given value, or any value at a given offset."""
+    """Return the first ops that sent or read a given value or a given offset."""
     return {
         f"{table.removesuffix('s')}_op_ids": np.unique(
             ints(rows, "op_id")[ints(rows, name) == number]

@@ -1,13 +1,13 @@
-"""unseen by Jepsen's definition: a send's op ended ok, but no ok poll ever returned the value.
+"""unseen by Jepsen's definition: an op that sent a value ended ok, but no ok poll returned it.
 
 Definition: an op that sent the value ended ok, and no ok poll of the history returned the value.
 
 Why it proves something: Jepsen's workload runs until readers have read all acknowledged values. A
-value that no reader got by then is missing.
+value that no reader got until then is missing.
 
 What would not prove it: a history that was cut short, or readers that stopped early. A history does
-not show whether this happened. A value may also be reported as `lost-write`. The contract's check
-differs: it requires complete final reads, and does not count losses twice.
+not show whether this happened. `lost-write` may report the same value. The contract's check
+differs: it requires complete final reads, and ignores values that `lost-write` reports.
 """
 
 from checkers.columns import equal, ints, select, within

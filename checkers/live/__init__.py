@@ -2,8 +2,8 @@
 
 - `kernels`: the checks that can judge a run before its end.
 - `window`: the recent rows of the run, in bounded memory.
-- `history`: drops old answers about leaders and replicas that add nothing new.
+- `history`: a filter that drops an old answer about a leader or a replica if it adds nothing new.
 - `look`: one pass of the checks. Two passes that agree make a violation.
 
-Nothing here reads files. `harness.watcher` reads them.
+No code in this package reads files. `harness.watcher` reads them.
 """

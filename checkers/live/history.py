@@ -1,12 +1,12 @@
-"""Drop old recorded answers about leaders and replicas that add nothing new, to save memory.
+"""Drop old answers about leaders and replicas, to save memory, if they add nothing new.
 
 The answers come from observers, which ask brokers during the run.
 
 - Recent answers are all kept.
-- If older answers in a row have equal content, only the first and the last are kept. These two
+- If successive older answers have the same content, only the first and the last are kept. These two
   answers show when a leader epoch, an ISR or a broker's incarnation began.
-- Very old answers are kept only if they are the first of a series. Such an answer shows that a
-  different later answer is a change.
+- Very old answers are kept only if they are the first of a series. If a later answer differs from
+  it, the first answer shows that something changed.
 
 Nothing is lost, because each dropped row was already compared with its neighbours.
 """
@@ -25,7 +25,7 @@ _SAID = {
     "leadership": ("incarnation", "leader", "leader_epoch", "isr"),
     "replica_states": ("incarnation",),
 }
-"""The compared columns, by table. A row is new if one of them differs from the row before."""
+"""The columns to compare, by table. A row is new if one of them differs from the previous row."""
 
 
 def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Table:
@@ -34,7 +34,7 @@ def thinned(name: str, rows: pa.Table, *, fresh_ns: int, old_ns: int) -> pa.Tabl
     Args:
         name: The table: `leadership` or `replica_states`.
         rows: The rows, in the order in which they were written.
-        fresh_ns: Every row observed at this time or later is kept.
+        fresh_ns: Every row that was observed at this time or later is kept.
         old_ns: Before this time, only the first row of each series is kept.
     """
     if not rows.num_rows:

@@ -4,10 +4,10 @@ A check runs during the run only if the final judge must find the same anomaly a
 three such cases:
 
 - The anomaly is proved by rows that stay in the run's record until the end (`Proof.TOLD`).
-- The replicas' files are copied at once, and the final judge reads that copy (`Proof.COPIED`).
+- The replicas' files are copied immediately, and the final judge reads the copies (`Proof.COPIED`).
 - A record is missing from every replica, so it cannot come back (`Proof.GONE`).
 
-Each check declares its case (`Checker.meanwhile`), or the reason to wait (`Checker.waits`).
+Each check declares its case (`Checker.meanwhile`), or why it waits (`Checker.waits`).
 """
 
 from checkers.protocol import Checker

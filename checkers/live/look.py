@@ -1,7 +1,7 @@
-"""One pass of the checks over a running run. Two passes that agree make a violation.
+"""One pass of the checks over a running run. If two passes agree, there is a violation.
 
-A pass judges the window (the recent rows) as if the run ended now. A finding counts only if, by the
-facts known so far, the final judge would count it, too.
+A pass judges the window (the recent rows) as if the run ended now. A finding counts only if the
+final judge would count it, too, with the facts that are known now.
 
 Brokers change while they are asked and while files are read, so one pass can be wrong. A violation
 therefore needs two passes in a row that find the same anomaly at the same place. If the judge
@@ -36,7 +36,7 @@ from results.record.verdict import Example
 SETTLED_NS = TOLD_LATE_NS + NS_PER_S
 """After this time, brokers have reported every fact that may excuse a loss."""
 OBSERVED_EVERY = 3
-"""Brokers' answers are compared only at every third pass, because that is costly."""
+"""Only every third pass compares brokers' answers, because the comparison is costly."""
 _LOST = 5
 Identity = tuple[str, str, int, int]
 
@@ -78,7 +78,7 @@ class Looks:
         return bool(self._suspects)
 
     def look(self, facts: RunFacts, now_ns: int) -> Violation | None:
-        """Judge the current window. If the window holds no suspected anomaly, drop its old rows.
+        """Judge the current window. If nothing is suspected, drop old rows.
 
         Args:
             facts: The known facts of the run.
@@ -170,7 +170,7 @@ class _View:
                 yield from self._told(checker)
 
     def _told(self, checker: Checker) -> Iterator[CheckResult]:
-        """Yield results that follow from answers to clients and observers alone.
+        """Yield the results that follow only from the answers that clients and observers got.
 
         The replicas' logs serve only to find excuses, because records in them may still be
         truncated.
@@ -209,7 +209,10 @@ class _View:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return a table with plain strings instead of dictionary columns, so that it can be joined."""
+    """Return a table with plain strings in place of dictionary columns.
+
+    Such tables can be joined.
+    """
     return pa.table({
         name: table[name].cast(pa.string())
         if pa.types.is_dictionary(table[name].type)

@@ -1,9 +1,10 @@
-"""The recent rows of a running run, in which an anomaly may still appear.
+"""The recent rows of a running run.
 
-The window of each partition begins at an offset, its low end. Rows of lower offsets are dropped.
-The low end rises past a record when three conditions hold: the record is old, every replica has it,
-and the last leader reported it as committed. Other records stay. If too many records stay, the
-oldest ones are dropped. Then only the final judge checks the dropped records.
+In these rows, an anomaly may still appear. The window of each partition begins at an offset, its
+low end. Rows of lower offsets are dropped. The low end moves above a record when three conditions
+hold: the record is old, every replica has it, and the last leader reported it as committed. Other
+records stay. If too many records stay, the oldest records are dropped. Then only the final judge
+checks these records.
 
 The rows come from the live streams. Each pass completes these rows as `ingest` completes the rows
 of a finished run. An operation that has not ended is open, and its sends count as `info`.
@@ -46,11 +47,11 @@ STREAMS = (
 KEEP_NS = 15 * NS_PER_S
 """The minimum time for which rows stay in the window."""
 HISTORY_NS = 300 * NS_PER_S
-"""Observers' answers that are older than this are reduced to the first answer of each series."""
+"""Older answers of observers are reduced to the first answer of each series."""
 ROOM_S = 30
 """A send without an answer stays for its delivery timeout plus this many seconds."""
 MOST_OFFSETS = 12_000
-"""The window's maximum number of offsets (approximate), over all partitions."""
+"""The approximate maximum number of offsets in the window, over all partitions."""
 LEAST_OFFSETS = 200
 _OBSERVED = ("leadership", "replica_states", "replica_records")
 _GIVEN = ("partition", "offset", "value")
@@ -59,7 +60,7 @@ _OF_OPS = ("op_invocations", "op_completions", "send_invocations", "send_complet
 _RECORDS = pa.schema(
     [each for each in LIVE["replica_records"] if not pa.types.is_string(each.type)]
 ).remove(0)
-"""The columns of `replica_records` without those that name the replica."""
+"""The columns of `replica_records`, without the columns that name the replica."""
 
 TopicPartition = tuple[str, int]
 
@@ -128,9 +129,9 @@ class Window:
             held[table] = joined([held[table], new] if table in held else [new])
 
     def _fresh(self, writer: str, polled: pa.Table) -> pa.Table:
-        """Return the polled records that no client of this writer received before.
+        """Return the polled records that no client of this writer had received before.
 
-        Receiving the same record again proves nothing.
+        A record that is received again proves nothing.
         """
         given = self._given.setdefault(writer, set())
         columns = [texts(polled, "topic"), *(ints(polled, name).tolist() for name in _GIVEN)]
@@ -152,8 +153,8 @@ class Window:
             place: The partition.
             node: The node that holds the log.
             rows: Rows of `replica_records`, by offset. None if they could not be read.
-            cut: The new records replace all held records from this offset on. None if the new
-                records only follow the held ones.
+            cut: The new records replace all records of the copy from this offset on. None means
+                that the new records follow the records of the copy.
         """
         copy = self.copies[place].setdefault(node, Copy())
         if cut is not None and copy.rows.num_rows:
@@ -246,11 +247,11 @@ class Window:
         }
 
     def slide(self, now_ns: int, tables: Mapping[TopicPartition, Tables]) -> None:
-        """Drop the rows in which no new anomaly can appear any more.
+        """Drop the rows that can no longer show a new anomaly.
 
         Args:
             now_ns: Nanoseconds since the run's start.
-            tables: The result of `tables` in this pass. All of it was judged.
+            tables: The result of `tables` in this pass. The pass has judged all these rows.
         """
         for place in self.low:
             self.low[place] = max(self.low[place], self._low(place, now_ns, tables[place]))
@@ -323,7 +324,7 @@ def _split(
 
 
 def _named(rows: pa.Table, **names: object) -> pa.Table:
-    """Return a replica's rows with columns added that name the replica."""
+    """Return a replica's rows, with additional columns that name the replica."""
     columns = [
         rows[each.name]
         if each.name in rows.column_names

@@ -31,15 +31,16 @@ _LEFT = "classes.jsa"
 
 @contextmanager
 def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
-    """Yield Java flags that use the archive of classes, or flags that write it.
+    """Yield the Java flags that use the class archive, or the flags that write a new archive.
 
     Args:
         java: The Java program.
         scratch: The session's folder.
 
     Yields:
-        Flags for Java. Java must end before the `with` block ends. Then a new archive is stored.
-        The archive is not stored after a call of `drop_classes`, or after an exception.
+        Flags for Java. Java must end before the `with` block ends. When the block ends, a new
+        archive is stored. The archive is not stored after a call of `drop_classes`, or after an
+        exception.
     """
     with ExitStack() as held:
         try:
@@ -66,7 +67,7 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
 
 
 def drop_classes(scratch: Path) -> None:
-    """Remove the archive of classes of a Java process that ended abnormally."""
+    """Remove the class archive that a Java process wrote before it ended abnormally."""
     (scratch / _LEFT).unlink(missing_ok=True)
 
 

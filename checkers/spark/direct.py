@@ -1,10 +1,10 @@
 """The Spark route in which each task reads the run's files itself.
 
-A task receives only the facts of runs and the names of groups. It reads the rows of these groups
-itself. So no row passes through the JVM, and no row is serialized or shuffled. Groups are combined
-into enough tasks to keep all cores busy, largest groups first. Groups that need much memory run one
-at a time. On this machine, tasks return their results in files. On a cluster, tasks return their
-results through Spark.
+A task receives only the facts of runs and the names of groups. The task itself reads the rows of
+these groups. So no row passes through the JVM, and no row is serialized or shuffled. Groups are
+combined into enough tasks to keep all cores busy, largest groups first. Groups that need much
+memory run one at a time. On this machine, tasks return their results in files. On a cluster, tasks
+return their results through Spark.
 """
 
 import importlib.util
@@ -36,7 +36,8 @@ _TASKS_A_CORE = 4
 _STEPS_A_TASK = 4
 _HERE = "local"
 _PROBES_A_CORE = 4
-"""The number of probe tasks for each core of a cluster, so that each machine probably gets one."""
+"""The number of probe tasks for each core of a cluster, so that each machine probably gets a probe
+task."""
 _BIG = 24_000_000
 """Groups with more rows are judged one at a time, because two together need too much memory."""
 
@@ -200,7 +201,7 @@ def _is_here(context: SparkContext) -> bool:
 
 
 def _sight_here(plans: Mapping[Path, bytes]) -> Sight:
-    """Return how this machine can access the runs. It can read them if it sees equal plans."""
+    """Return how this machine can access the runs. Equal plans mean that it sees these runs."""
     for root, plan in plans.items():
         there = RunPaths(root).plan
         if not there.is_file() or there.read_bytes() != plan:
@@ -224,7 +225,8 @@ def _in_tasks(context: SparkContext, tasks: Sequence[T], do: Callable[[T], Itera
 
     The function uses an RDD instead of a DataFrame, because the first query of a session costs a
     third of Spark's start. On one machine, tasks return results in files. Dependencies may take a
-    hundred megabytes. Their way through the JVM would take as long as the search for cycles.
+    hundred megabytes. To send dependencies through the JVM would take as long as the search for
+    cycles.
 
     Args:
         context: The Spark context that runs the tasks.

@@ -1,9 +1,9 @@
 """Handle runs at any path that Spark reads: `hdfs://`, `s3a://`, `file://`, or other Hadoop paths.
 
-A run's description, plan and milestones are small. They are copied to a folder on this machine. The
-tables are copied too, because the driver reads the run's facts from them. The tasks of a cluster
-read the tables at their original path (see `shuffled.py`). The results are copied back if that path
-can be written.
+A run's description, plan and milestones are small. These files are copied to a folder on this
+machine. The tables are copied too, because the driver reads the run's facts from them. The tasks of
+a cluster read the tables at their original path (see `shuffled.py`). The results are copied back if
+Spark can write to that path.
 """
 
 from collections.abc import Iterator, Sequence
@@ -119,7 +119,7 @@ class Elsewhere:
                 self._copy(each.getPath(), folder)
 
     def _names(self, uri: str, folder: Path, depth: int = _DEPTH) -> None:
-        """Create the same subfolders as the remote folder, without their files."""
+        """Create the subfolders that the remote folder has, but copy no files."""
         for each in self._list(uri) if depth else ():
             if each.isDirectory():
                 inner = folder / each.getPath().getName()

@@ -60,7 +60,7 @@ def spark_engine(master: str | None, *, warm: bool = False) -> Iterator["SparkEn
 
     Args:
         master: The Spark master, as for `spark_context`.
-        warm: Whether tasks on this machine import their modules at the start.
+        warm: Whether the task processes on this machine import the modules when the engine starts.
 
     Raises:
         EngineError: Spark did not start, or a job failed.
@@ -117,7 +117,7 @@ class SparkEngine:
 
     @cached_property
     def _session(self) -> SparkSession:
-        """The session for DataFrames. It is created at first use, which takes half a second."""
+        """The session for DataFrames. The first use creates the session, in half a second."""
         return SparkSession(self._context)
 
     def warm(self) -> None:
@@ -182,7 +182,7 @@ class SparkEngine:
         return Sight.WRITES if self.here else sight(self._context, list(roots))
 
     def spread(self, do: Callable[[T], R], shares: Sequence[T]) -> list[R]:
-        """Run a function on each share. If Spark is a cluster, run it here instead of in tasks."""
+        """Run a function on each share: in tasks, or in this process if Spark is a cluster."""
         if self._cores is None:
             return in_turn(do, shares)
         return spread_directly(self._context, do, shares)

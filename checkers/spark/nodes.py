@@ -24,8 +24,8 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
     """Yield the rows of a node's folder or of a step's copy. Add unreadable files to `problems`.
 
     Args:
-        unit: The node, its folder, its snapshot's name, and the kinds of observation that the
-            system shows.
+        unit: The node, the node's folder, the name of the snapshot, and the kinds of observation
+            that the system shows.
         problems: The list to which the function appends a sentence for each unreadable file.
     """
     damage: list[Damage] = []
@@ -53,7 +53,7 @@ def read_node(unit: Unit, problems: list[Problem]) -> Iterator[tuple[str, pa.Rec
 
 
 def replica_bytes(unit: Unit) -> dict[str, int]:
-    """Return the bytes of each replica's log segments, by the replica's folder."""
+    """Return how many bytes the log segments of each replica have, by the replica's folder."""
     return replica.replica_bytes(unit.folder)
 
 

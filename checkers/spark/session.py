@@ -2,7 +2,7 @@
 
 Spark uses loopback only, unless a cluster is named. The JVM writes its output to a file in a
 temporary folder. If Spark does not start, the error message contains the end of that file. Spark
-does not depend on HOME here. An ordinary user in a separate namespace can run it (tested).
+does not depend on HOME here. An ordinary user in a separate namespace can run Spark (tested).
 """
 
 import logging
@@ -76,14 +76,14 @@ appender.stderr.layout.pattern = %p %c: %m%n
 
 @contextmanager
 def spark_context(master: str | None) -> Iterator[SparkContext]:
-    """Start Spark with its files in a temporary folder, and stop it at the end.
+    """Start Spark, keep Spark's files in a temporary folder, and stop Spark at the end.
 
     Args:
         master: `local[N]`, or a cluster: `spark://...`, `yarn`, `k8s://...`.
 
     Raises:
-        EngineError: Spark did not start, for example because Java or the master is missing. Or the
-            cluster's machines lack Python or libraries that our code needs.
+        EngineError: Spark did not start, for example because Java or the master is missing. Another
+            reason: on the cluster's machines, Python or a needed library is missing.
     """
     chosen = master or DEFAULT_MASTER
     if chosen.startswith(_REMOTE):
@@ -166,8 +166,8 @@ def _why(failed: Exception, output: Path) -> str:
 def _python(master: str) -> Iterator[None]:
     """Set PYSPARK_PYTHON for the tasks.
 
-    On this machine, the tasks use the running Python. On a cluster, the user may choose. The
-    default there is a Python of the same minor version.
+    On this machine, the tasks use the running Python. On a cluster, the user may set the variable.
+    The default on a cluster is a Python of the same minor version.
     """
     here, before = cores(master) is not None, os.environ.get("PYSPARK_PYTHON")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -286,7 +286,7 @@ def _settings(master: str, scratch: Path, flags: Sequence[str]) -> list[tuple[st
 
 
 def _with_tries(master: str) -> str:
-    """Return the master's name; add a number of tries for the tasks if the master is local."""
+    """Return the master's name, with the number of tries for each task if the master is local."""
     at_once, local = cores(master), _LOCAL.fullmatch(master)
     return f"local[{at_once},{_TRIES}]" if local and not local[3] else master
 

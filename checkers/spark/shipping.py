@@ -15,11 +15,10 @@ from pathlib import Path
 NEEDED = ("numpy", "pandas", "pyarrow", "pydantic", "scipy", "tomli_w")
 """The libraries that the checks import. pandas is listed because applyInArrow needs it."""
 OF_FILES = ("cramjam", "crc32c", "kio", "xxhash")
-"""Additional libraries for reading nodes' files. If a machine lacks them, the driver reads the
-files."""
+"""Additional libraries for reading nodes' files. If a machine lacks these libraries, the driver
+reads the files."""
 PACKAGES = ("checkers", "results/record", "cluster/files")
-"""The packages that are sent completely. A parent package of these is sent as `__init__.py`
-only."""
+"""The packages that are sent completely. For each parent package, only `__init__.py` is sent."""
 UNSEEN = "the machines of the cluster cannot read the run's record"
 ELSEWHERE = (
     "put the run on a path that all machines can read (hdfs://..., s3a://...), or use --engine"

@@ -1,9 +1,9 @@
 """The Spark route for a cluster: it reads files at any path, and groups the rows with one shuffle.
 
-Spark reads each table's file as raw bytes (`binaryFile`), so that page checksums are verified, as
-in the other route. Tasks split the tables by (run_id, topic, topic_id, partition). One shuffle
-brings the parts of a group together, so that the checks see complete tables. Between tasks, tables
-travel as Arrow data in byte columns. With Spark's own rows, the same work took seven times as long.
+Spark reads each table's file as raw bytes (`binaryFile`). So the page checksums are verified, as in
+the other route. Tasks split the tables by (run_id, topic, topic_id, partition). One shuffle brings
+the parts of a group together, so that the checks see complete tables. Between tasks, tables travel
+as Arrow data in byte columns. With Spark's own rows, the same work took seven times as long.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

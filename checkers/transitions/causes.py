@@ -1,4 +1,4 @@
-"""Find out why a leader was replaced: from faults on its node then or shortly before.
+"""Find out why a leader was replaced, from the faults on its node at that time or just before.
 
 A fault that was in force takes precedence over a fault that had just ended. The end of the broker,
 with or without a fault, takes precedence over a fault that only slows the broker.
@@ -37,7 +37,7 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys((HANDLES, MEMORY, PROCESSOR), "leader-starved"),
     "slow-disk": "leader-disk-late",
 }
-"""The cause for each fault kind, or for each effect of a fault on its targets."""
+"""The cause for each fault kind, or for each effect of a fault on the target nodes."""
 _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("partition", "splits"), "leader-cut-off"),
     **dict.fromkeys(("network", "stall", "connections"), "leader-links-bad"),
@@ -84,7 +84,7 @@ def was_ordered(
 
 
 def harms_to(facts: RunFacts, node: str, span: Span) -> frozenset[str]:
-    """Return the causes that faults on a node give, in a time span or shortly before it."""
+    """Return the causes from faults on a node, in a time span or shortly before this span."""
     return _harms([each for each in facts.disturbances if _meets(each, span, SETTLED_NS)], node)
 
 
@@ -134,10 +134,10 @@ def _worst(harms: frozenset[str]) -> str:
 
 
 def _hit(fault: Disturbance) -> frozenset[str]:
-    """Return the nodes that a fault hit, and other nodes between which it cut links.
+    """Return the nodes that a fault hit, and other nodes between which the fault cut links.
 
-    If a fault splits the nodes into two halves, it hits the smaller half. If the halves are equal,
-    it hits both halves.
+    If a fault splits the nodes into two parts, the nodes of the smaller part count as hit. If the
+    parts are equal, all nodes count as hit.
     """
     equal = fault.kind == _HALVES and len(fault.ends) == 2 * len(fault.nodes)
     return fault.ends if equal or fault.kind in _BETWEEN else fault.nodes

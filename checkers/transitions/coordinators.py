@@ -4,12 +4,12 @@ Moves during an active operation are counted separately. A coordinator is the le
 partition of an internal topic. The controllers' log shows when a coordinator moves
 (`checkers.reigns`). A partition counts only if it coordinates a group or transactional id of the
 plan, or the positions of a share group (KIP-932). The source of operations is `ops`. An operation
-that began before a move and ended after it was certainly active.
+was certainly active during a move if it began before the move and ended after the move.
 
 What would not prove it: an operation that began or ended between the two bounds of a move, or an
 operation without a recorded end. With ZooKeeper, the leaders of internal topics are not recorded. A
-truncation of such a replica is recorded without a time. A move counts only if the quorum reported a
-high watermark beyond the move's log entry.
+truncation of an internal topic's replica is recorded without a time. A move counts only if the
+quorum reported a high watermark beyond the move's log entry.
 """
 
 from base64 import urlsafe_b64encode
@@ -96,7 +96,7 @@ def find(group: Group, places: Places) -> None:
 
 
 def _keys(facts: RunFacts, topic: str) -> Iterator[tuple[int, str]]:
-    """Yield each client thread with the key that selects its coordinator, such as the group."""
+    """Yield each client thread, and the key (such as the group) that selects the coordinator."""
     plan = facts.plan
     workers = min(plan.workers, plan.concurrency)
     for thread in range(plan.concurrency):
@@ -120,7 +120,7 @@ def _id_of(topic_id: str) -> str:
 
 
 def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
-    """Return, for each move, whether one of its threads had an operation active during the move."""
+    """Return, for each move, whether any of `threads` had an active operation during the move."""
     found = [False] * len(moves)
     for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
         begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")
@@ -139,7 +139,7 @@ def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
 
 
 def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tuple[int, int]]]:
-    """Yield each change of a coordinator: its name, its reported time, and its time bounds.
+    """Yield each change of a coordinator: the change's name, reported time, and time bounds.
 
     Args:
         known: All leader epochs of the coordinator's partition, in order.
@@ -164,7 +164,7 @@ def _how(last: int, leader: int, *, vacant: bool) -> str:
     Args:
         last: The last broker that led the coordinator's partition. -1 if no such broker is known.
         leader: The broker that leads now. -1 if there is none.
-        vacant: Whether there was no leader in between.
+        vacant: Whether the partition had no leader in between.
     """
     if leader < 0:
         return "" if vacant else "none"

@@ -1,4 +1,4 @@
-"""Find a partition's elections and their causes, times without a leader, and outdated answers.
+"""Find a partition's elections (with causes), times without a leader, and outdated answers.
 
 The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
 `causes.py` names the faults that hit the replaced leader. If a leader's broker ended, the election
@@ -6,7 +6,7 @@ also removes that broker from the ISR. If the old leader stays in the ISR, it wa
 purpose: on request, or because another replica is the preferred leader. The controllers' log shows
 which elections were unclean. With ZooKeeper, an election is unclean if the new leader was not in
 the ISR before, and if the plan or a fault permits unclean elections. A reassignment may end with a
-leader that was in no ISR before. Such an election is not unclean.
+leader that was in no ISR before. Such an election does not count as unclean.
 
 A deposed leader may answer ListOffsets as leader, even if the request began after another broker
 had answered in a later epoch. This breaks no guarantee, because the deposed leader may not know the
@@ -55,7 +55,7 @@ def _name(
 
     Args:
         facts: The run's facts.
-        after: The step that the election began.
+        after: The step that began with the election.
         last: The leader before the election.
         place: The partition.
         vacant_ns: A time at which the partition still had its last leader. None if the partition
@@ -73,7 +73,7 @@ def _name(
 
 
 def _add_deposed(group: Group, events: Events) -> None:
-    """Add, for each epoch, the first answer of the leader after another leader had replaced it."""
+    """Add, for each epoch, the first answer that the leader gave after it had been replaced."""
     rows = group.table("leadership")
     claims = equal(rows, "source", Source.LIST_OFFSETS) & (ints(rows, "leader_epoch") >= 0)
     claims &= (ints(rows, "leader") >= 0) & (ints(rows, "observed_ns") >= 0)

@@ -18,7 +18,7 @@ from results.record.transitions import STREAKS
 
 
 def find(group: Group, events: Events) -> None:
-    """Add each series of leader epochs without a record to the transitions in `events`."""
+    """For each series of leader epochs without a record, add a transition to `events`."""
     if group.facts.compacted:
         return
     written = _written(group)

@@ -35,14 +35,14 @@ class Events:
         Args:
             name: The name in the catalogue.
             times: The times.
-            of: A voter or group. Its transitions are paired only with each other. "" means no voter
-                or group.
+            of: A voter or group. The transitions of one voter or group are paired only with each
+                other. "" means neither a voter nor a group.
         """
         if len(times):
             self._times.setdefault((name, of), []).append(times)
 
     def items(self) -> Iterator[tuple[str, str, Ints]]:
-        """Yield each name, its voter or group, and its times; an unknown time is `UNTIMED`."""
+        """Yield each transition's name, voter or group, and times; an unknown time is `UNTIMED`."""
         for name, of in sorted(self._times):
             times = np.concatenate(self._times[name, of])
             yield name, of, np.where(times >= 0, times, UNTIMED)
@@ -71,7 +71,7 @@ def end_of_run_ns(facts: RunFacts) -> int:
 
 
 def bucket(count: int, *names: str) -> str:
-    """Return the bucket that contains a count, from ascending names such as `2-9` and `10+`."""
+    """From ascending names such as `2-9` and `10+`, return the bucket that contains a count."""
     for name in names:
         least, _, most = name.rstrip("+").partition("-")
         if count <= int(most or least) or name.endswith("+"):

@@ -7,8 +7,9 @@ process. The plan assigns processes to groups.
 A fetched offset is compared with the last commit that was acknowledged before the fetch. If the
 fetched offset is higher, it comes from a commit that was not yet acknowledged.
 
-What would not prove it: a member that left without a leave request, because no row shows this. So a
-partition may be assigned again although no row shows that the last member lost the partition.
+What would not prove it: a member that left without a leave request, because no row shows that the
+member left. So a partition may be assigned again although no row shows that the last member lost
+the partition.
 """
 
 import numpy as np
@@ -34,7 +35,7 @@ def find(group: Group, events: Events) -> None:
 
 
 def _by_group(group: Group, rows: pa.Table) -> list[tuple[str, pa.Table]]:
-    """Return each group's name with its rows."""
+    """Return, for each group, the group's name and rows."""
     processes, plan = ints(rows, "process"), group.facts.plan
     names = {each: group_id_of(plan, each) or "" for each in distinct(processes).tolist()}
     members = {name: [each for each in names if names[each] == name] for name in names.values()}

@@ -1,4 +1,4 @@
-"""Find changes of a partition's ISR, by their sizes.
+"""Find the changes of a partition's ISR, and name them by the size before and after.
 
 The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
 change the ISR in the same step. The step then counts as both changes.

@@ -1,12 +1,12 @@
 """Find producers whose epoch rose between two records of a partition.
 
 The source is `replica_records` of one final log. The coordinator raises a producer's epoch when the
-next producer with its transactional id begins, or when a timeout aborts a transaction. Since
-KIP-890, the coordinator also does so at the end of each transaction. An idempotent producer raises
-its own epoch after an error.
+next producer with the same transactional id begins, or when a timeout aborts a transaction. Since
+KIP-890, the coordinator also raises the epoch at the end of each transaction. An idempotent
+producer raises its own epoch after an error.
 
 What would not prove it: records of two producers, because these have two ids. The time of such a
-transition is unknown, because records have no times of the run.
+transition is unknown, because records do not contain times on the run's clock.
 """
 
 import numpy as np

@@ -1,18 +1,18 @@
-"""Find elections of the controllers' quorum, the states of its voters, and their votes.
+"""Find the elections of the controllers' quorum, and the states and votes of the voters.
 
 The source is `quorum_states`. Rows with a time are answers that name a leader and the leader's
-epoch. Rows without a time come from the controllers' own logs, in order: the states of a voter
-(KIP-595, KIP-996), and its votes.
+epoch. Rows without a time come from the controllers' own logs, in order: the states and the votes
+of a voter (KIP-595, KIP-996).
 
-A row without a time gets the time at which its epoch, or a later epoch, was first reported. If a
-voter stops being a leader or follower, the row gets the time of the next epoch. At equal times,
-epochs keep their order. Only states of the same voter form pairs. At equal times, the end of a
+A row without a time gets the time at which the row's epoch, or a later epoch, was first reported. A
+row in which a voter stops being leader or follower gets the time of the next epoch. Rows with equal
+times are ordered by epoch. Only states of the same voter form pairs. At equal times, the end of a
 state comes before the states of the next epoch. The votes of an epoch come before the election in
 that epoch.
 
 What would not prove it: states after the leader of the last reported epoch, because stopping the
-servers causes such states. A log that was deleted by log rotation. If no log has the states, these
-are unknown, because answers do not contain states.
+servers causes such states. A log that was deleted by log rotation. If no log contains the states,
+the states are unknown, because answers do not contain states.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class _Epochs:
         self.last = int(self._epochs.max(initial=-1))
 
     def first_ns(self, epoch: int) -> int:
-        """Return the time of the first report of this or a later epoch; `UNTIMED` if none."""
+        """Return the time at which an epoch, or a later one, was first reported; else `UNTIMED`."""
         at = int(np.searchsorted(self._reached, epoch))
         return int(self._times[at]) if at < len(self._times) else UNTIMED
 
@@ -66,7 +66,7 @@ class _Epochs:
         return first_ns + 2 * min(epoch - lower, _MOST) if first_ns >= 0 else UNTIMED
 
     def last_ns(self, epoch: int, until_ns: int) -> int:
-        """Return the time of this or an earlier epoch's last report before `until_ns`, or 0."""
+        """Return the time of the last report before `until_ns` of an epoch up to `epoch`; or 0."""
         times = self._times[(self._epochs <= epoch) & (self._times < until_ns)]
         return int(times.max(initial=0))
 
@@ -125,7 +125,7 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
-    """Add, for each epoch, the first answer of its leader after a later leader answered."""
+    """Add, for each epoch, the first answer of the epoch's leader after a later leader answered."""
     lead = select(told, equal(told, "role", "leader"))
     times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
     for epoch in np.unique(epochs).tolist():

@@ -1,4 +1,4 @@
-"""Compare a replica's log before and after a broker's restart. Find moves of the log start.
+"""Compare a replica's log before and after a broker's restart; find changes of the log start.
 
 The source is `replica_states`: each answer contains the broker's incarnation, a number that grows
 with each restart. The last answer of one incarnation is compared with the first answer of the next
@@ -19,7 +19,7 @@ from checkers.transitions.events import Events, end_of_run_ns
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the replicas' recoveries and log start moves to the transitions in `events`."""
+    """Add the replicas' recoveries and changes of the log start to the transitions in `events`."""
     states = group.table("replica_states")
     times = ints(states, "observed_ns")
     told = ~present(states, "snapshot") & (times >= 0) & (times < end_of_run_ns(group.facts))

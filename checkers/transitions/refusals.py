@@ -1,9 +1,10 @@
 """Find failed requests, by kind of request and by the error's name.
 
-The sources are the errors of `sends`, `commits` and `shared` in a partition, and of polls and
-transactions in `ops`. Clients write an error's name before its text (`workloads.clients.failures`).
-Java clients write the name of the exception's class. Clients retry failed requests. So an error is
-recorded only when the client gave up. Brokers may have refused more requests than the record shows.
+The sources are the errors in a partition's tables `sends`, `commits` and `shared`, and the errors
+of polls and transactions in `ops`. Clients write an error's name before its text
+(`workloads.clients.failures`). Java clients write the name of the exception's class. Clients retry
+failed requests. So an error is recorded only when the client gave up. Brokers may have refused more
+requests than the record shows.
 
 What would not prove it: an error text of Logquake without an error name, such as the text for a
 transaction that a client left on purpose.

@@ -1,11 +1,11 @@
 """Return the leader and ISR of a partition step by step, from the best available source.
 
 With KRaft, the controllers' log has every step in order, but no times. An entry was committed
-before the first answer that shows this commit. Such an answer reports a high watermark of the
-quorum beyond the entry. Or it comes from a broker in that leader epoch. The entry was committed at
+before the first answer that shows this commit. Such an answer either reports a high watermark of
+the quorum beyond the entry, or comes from a broker in that leader epoch. The entry was committed at
 most five seconds before this answer. With ZooKeeper, the partition's znode was read after each
-change, and the time was recorded. Two changes between two reads appear as one step. If neither
-source was recorded, the metadata of the leader itself show the epoch and the ISR.
+change, and the time was recorded. Two changes between two reads appear as one step. If both sources
+are missing, the leader's own metadata show the epoch and the ISR.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _TIMED = (Source.LIST_OFFSETS, Source.METADATA, Source.ZOOKEEPER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The leader and the ISR of a partition since a change of one of them.
+    """The leader and the ISR of a partition after a change of either.
 
     Attributes:
         leader: The broker, or -1 if there is none.
@@ -119,8 +119,8 @@ def _kept(group: Group) -> list[Step]:
     """Return the changes of leader or ISR that ZooKeeper showed.
 
     An election counts as unclean if the leader was not in the ISR before, and if the plan or a
-    fault permits such an election. Without this permission, the ISR may have changed between two
-    reads.
+    fault permits such an election. Without such permission, the leader probably joined the ISR
+    between two reads.
     """
     rows = group.table("leadership")
     told = select(rows, equal(rows, "source", Source.ZOOKEEPER) & (ints(rows, "observed_ns") >= 0))

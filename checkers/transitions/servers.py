@@ -1,11 +1,11 @@
 """Find brokers that ended although no fault had stopped or killed them.
 
 The source is the milestone `broker-ended`, which contains the exit code. `checkers.broker_ended`
-reads it. A broker may end while its disk is full, or while the disk fails. Such an end is expected,
-and is counted separately.
+reads this milestone. A broker may end while its disk is full, or while the disk fails. Such an end
+is expected, and is counted separately.
 
-What would not prove it: a signal from outside, which shows nothing about the broker. An end after
-the broker was asked to stop.
+What would not prove it: a signal from outside, which shows nothing about the broker. The end of a
+broker that had been asked to stop.
 """
 
 from checkers.broker_ended import ends

@@ -2,8 +2,8 @@
 
 The source is `shared`: each delivery with its delivery count, and each acknowledgement of members.
 The last event of a record before a delivery is the reason for the new delivery. That event is a
-release, an acknowledgement that was not confirmed, or the earlier delivery itself. In the last
-case, the lock of that delivery expired, or the member left.
+release, an acknowledgement that was not confirmed, or the earlier delivery itself. If it is the
+earlier delivery, the lock of that delivery expired, or the member left.
 
 What would not prove it: the delivery count alone, because members leave without a request. If a
 record was accepted and delivered again, this is an anomaly, not a transition.

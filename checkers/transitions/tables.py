@@ -2,10 +2,10 @@
 
 A succession is a pair of consecutive transitions in one thread of one place, at most ten seconds
 apart. Threads separate independent areas: for example, refused requests of clients do not come
-between an election and its effect. Each voter and each group has a separate thread. Equal times are
-ordered by the transitions' names. Two equal transitions in a row are not a pair. A transition
-without a time is counted, but is not part of a succession. Such a transition may have happened
-between the two transitions of a succession.
+between an election and its effect. Each voter and each group has a separate thread. Transitions
+with equal times are ordered by name. Two successive transitions with the same name are not a pair.
+A transition without a time is counted, but is not part of a succession. Such a transition may have
+happened between the two transitions of a succession.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "successions": schema_of(**_PLACE, before=pa.string(), after=pa.string(), count=pa.int64()),
 }
-"""The columns of both tables. `first_ns` is null if the times of these transitions are unknown."""
+"""The columns of both tables. `first_ns` is null if all times of the transition are unknown."""
 _OF_PARTITIONS = (
     elections, isrs, truncations, epochs, recoveries, producers, refusals, groups, shares,
 )  # fmt: skip
@@ -116,7 +116,7 @@ def _paired(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _pairs(told: Mapping[str, Ints]) -> dict[tuple[str, str], int]:
-    """Count how often each pair of transitions occurs one after the other in one thread.
+    """Count, for each pair of transitions, how often one directly follows the other in a thread.
 
     Each pair is encoded as one number, so that numpy can count the pairs without a loop.
     """

@@ -1,13 +1,13 @@
 """Find out how transactions ended. Each end is counted for the partition of the coordinator.
 
 The sources are `transactions` (the client's decision and the coordinator's answer) and their `ops`
-(start, end and error). A transaction that lasted longer than the plan's timeout is late: its
-coordinator was allowed to abort it.
+(start, end and error). A transaction that lasted longer than the plan's timeout is late: the
+coordinator was allowed to abort this transaction.
 
-If a client discards its producer, the open transaction stays open until its coordinator aborts it.
-The transaction also ends when the next producer with the same transactional id begins. Clients
-discard producers on purpose. They also do so after a send timed out, unless the plan tells them to
-continue.
+If a client discards a producer, that producer's transaction stays open until the coordinator aborts
+it. The transaction also ends when the next producer with the same transactional id begins. Clients
+discard producers on purpose. Clients also discard a producer after a send timed out, except if the
+plan lets the clients continue.
 
 What would not prove it: a late transaction may have committed, if the client did not learn the
 outcome and no reader received a record of the transaction. A coordinator may not know a transaction
@@ -42,7 +42,7 @@ from results.record.terms import Decision, F, TransactionOutcome
 
 _THROWN = "thrown away"
 _TIMED_OUT = ("were not answered", "_MSG_TIMED_OUT:", "TimeoutException: Expiring")
-"""Error texts of sends after which clients discard their producer."""
+"""If the error of a send contains one of these texts, the client discards the producer."""
 
 
 def find(group: Group, places: Places) -> None:
@@ -62,7 +62,7 @@ def find(group: Group, places: Places) -> None:
 
 
 def _timed(rows: pa.Table, group: Group) -> pa.Table:
-    """Return transactions with the times and the error of their ops added."""
+    """Return transactions, and add the times and the error of each transaction's op."""
     names = ("f", "op_id", "invoke_ns", "complete_ns", "error")
     pieces = slices(group.table("ops"), names)
     ops = joined([select(each, equal(each, "f", F.TXN)).select(names[1:]) for each in pieces])
@@ -119,7 +119,7 @@ class _Errors:
 
 
 def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, Mask]:
-    """Return masks of open transactions that a timeout ended, and that the next producer ended.
+    """Return two masks: open transactions that a timeout ended, and that the next producer ended.
 
     Args:
         begun: When each transaction of a transactional id began.

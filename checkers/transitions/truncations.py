@@ -4,9 +4,9 @@ The source is `truncations`: brokers' own logs name the replica, the truncation 
 cases the reason. These lines have no time on the run's clock. There are three ways to find a time:
 
 - A follower truncates its log when it begins to follow a leader. If the named leader led only once
-  since the epoch that the line names, the truncation happened while it led. The first answer in
-  this period with a shorter log gives the time. If there is no such answer, the replica's first
-  answer in this period gives the time.
+  since the epoch that the line names, the truncation happened while this leader led. The first
+  answer in this period that shows a shorter log gives the time. If there is no such answer, the
+  replica's first answer in this period gives the time.
 - Otherwise, if exactly one answer shows that the log end fell to the truncation offset or below,
   the time of this answer counts.
 - If a log was truncated only once, and exactly one answer shows a shorter log, the time of this
@@ -39,7 +39,8 @@ _REASONS = (
     (re.compile(r"follower of broker"), "leader-epoch"),
     (re.compile(r"Corruption found"), "recovery"),
 )
-"""The kind of reason for each text in logs (`cluster.files.logs`), more specific texts first."""
+"""Each text in logs (`cluster.files.logs`), with the kind of reason. More specific texts come
+first."""
 _STARTS_OVER = re.compile(r"Truncate and start at offset")
 _FOLLOWS = re.compile(r"follower of broker (?P<leader>\d{1,9})\b")
 _ENDED = re.compile(r"epoch (?P<epoch>\d{1,9}) ends at offset")
@@ -83,7 +84,7 @@ class _Reign:
 
 
 def _reign(group: Group, reason: str) -> _Reign | None:
-    """Return the period of the leader that a follower names; None unless exactly one fits."""
+    """Return the period of the leader that a follower names, if exactly one period fits."""
     leader, ended = _FOLLOWS.search(reason), _ENDED.search(reason)
     if leader is None:
         return None
@@ -123,7 +124,7 @@ class _Looks:
 
         Returns:
             The time, which may be `UNTIMED`. The log end before the truncation, or `start` if no
-            answer shows a log end beyond it.
+            answer shows a log end beyond `start`.
         """
         times, ends = self._times, self._ends
         fell = (ends[:-1] > start) & (ends[1:] < ends[:-1])

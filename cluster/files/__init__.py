@@ -19,11 +19,12 @@ Higher layers, including `checkers/spark`, may import this package. The package 
 
 To add a reader, write three things:
 
-- A function from the bytes or the text of one file to frozen dataclasses. The function raises
-  `DamagedFileError` with one sentence.
+- A function that converts the bytes or the text of one file to frozen dataclasses. The function
+  raises `DamagedFileError` with one sentence.
 - A function in `rows` that converts these dataclasses to a table of `results.record.tables.LIVE`.
 - A line in `replica` that opens the file.
 
 The test of a reader reads a file of a real broker from `tests/cluster_files/data`. The output of
-Kafka's own tools for the file lies beside it. The test also cuts the file at every byte.
+Kafka's own tools for this file is stored next to the file. The test also truncates the file at
+every byte.
 """

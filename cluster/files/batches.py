@@ -58,7 +58,7 @@ class RecordBatch:
     Attributes:
         position: The position of the batch's first byte in the segment.
         base_offset: The base of the records' offset deltas. For a wrapper, the offset of the last
-            message in it.
+            message in the wrapper.
         leader_epoch: The leader epoch of the append (`partitionLeaderEpoch`); -1 in old formats.
         attributes: The bits for codec, timestamp type, transactional and control.
         last_offset_delta: The offset delta of the last record, even if compaction removed the
@@ -68,7 +68,7 @@ class RecordBatch:
         producer_id: -1 without idempotence.
         producer_epoch: -1 without idempotence.
         base_sequence: -1 without idempotence, and in control batches.
-        count: The number of records left after compaction; -1 for a wrapper, because wrappers have
+        count: How many records are left after compaction; -1 for a wrapper, because wrappers have
             no count.
         body: The records, compressed with the codec of `attributes`.
         magic: The message format: 2 for a batch, 0 or 1 for an old message.
@@ -126,7 +126,8 @@ class Record:
         headers: The headers as format 2 encodes them; empty in formats without headers.
         stamped: Whether the broker set the timestamp.
         record_hash: Signed 64-bit hash of key, value, headers and timestamp. The hash is equal on
-            all replicas, even if their batches are compressed or compacted differently.
+            all replicas, even if the batches on the replicas are compressed or compacted
+            differently.
     """
 
     offset: int
@@ -189,7 +190,7 @@ def records(batch: RecordBatch) -> Iterator[Record]:
     """Unpack the records of a batch.
 
     Raises:
-        DamagedFileError: The content of the batch contradicts its header.
+        DamagedFileError: The content of the batch contradicts the batch's header.
     """
     try:
         yield from _unpacked(batch) if batch.magic == _MAGIC else _old_records(batch)
@@ -200,7 +201,7 @@ def records(batch: RecordBatch) -> Iterator[Record]:
 
 
 def _size_at(view: memoryview, position: int) -> int:
-    """Return the size in bytes of the batch at a position, or 0 if its prefix is incomplete."""
+    """Return the size in bytes of the batch at a position, or 0 if the prefix is incomplete."""
     if len(view) - position < PREFIX.size:
         return 0
     _, length = PREFIX.unpack_from(view, position)
@@ -208,7 +209,7 @@ def _size_at(view: memoryview, position: int) -> int:
 
 
 def _misfit(view: memoryview, *, position: int, size: int) -> str | None:
-    """Return the reason why there is no readable batch at a position, or None if it is readable."""
+    """Return the reason why no batch at a position can be read, or None if a batch can be read."""
     remaining = len(view) - position
     least = _HEADER.size
     if remaining > _MAGIC_AT and size > PREFIX.size:

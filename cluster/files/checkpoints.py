@@ -2,7 +2,7 @@
 
 A broker writes each new version to a temporary file, flushes it and renames it. An incomplete file
 is therefore a sign of a broken disk. Each reader takes the text of a file and raises
-`DamagedFileError` if Kafka did not write this text.
+`DamagedFileError` if Kafka cannot have written this text.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Decompresses batches and message sets, in every framing that Kafka writes."""
+"""Decompress batches and message sets, in every framing that Kafka writes."""
 
 import struct
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def decompressed(data: bytes, codec: Codec, *, broken_lz4: bool = False) -> byte
 
 
 def _snappy(data: bytes) -> bytes:
-    """Decompress snappy data, either raw or framed as by Java's `SnappyOutputStream`.
+    """Decompress snappy data: raw data, or the frame of Java's `SnappyOutputStream`.
 
     librdkafka writes raw snappy. The Java frame has a magic number, two version numbers and then
     chunks. Before each chunk, the frame has the compressed size of the chunk.
@@ -72,7 +72,7 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _with_right_checksum(frame: bytes) -> bytes:
-    """Replace the wrong header checksum of an old lz4 frame by the correct one.
+    """Replace the wrong header checksum of an old lz4 frame with the correct checksum.
 
     In messages of magic 0 the checksum includes the frame's magic number (KAFKA-3160). lz4 decoders
     reject such a frame.

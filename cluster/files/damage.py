@@ -1,8 +1,8 @@
 """The error and the report for unreadable files.
 
 A pure reader raises `DamagedFileError`, or returns the readable content with a list of damage.
-`cluster.files.replica` reads whole folders. It records both kinds of damage as `Problem`, and
-continues.
+`cluster.files.replica` reads whole folders. That module records both kinds of damage as `Problem`,
+and continues.
 """
 
 from dataclasses import dataclass

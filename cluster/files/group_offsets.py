@@ -16,7 +16,7 @@ from cluster.files.batches import Record
 OFFSETS_TOPIC = "__consumer_offsets"
 _KEY_VERSIONS = frozenset({0, 1})
 _WITH_EPOCH, _FLEXIBLE = 3, 4
-"""Since version 3 a value has a leader epoch; since version 4 it has compact strings."""
+"""Since version 3, values have a leader epoch. Since version 4, values have compact strings."""
 _VERSION = struct.Struct(">h")
 _OFFSET = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A committed offset; `leader_epoch` is -1 if the record has none."""
+    """A committed offset. `leader_epoch` is -1 if the record has no leader epoch."""
 
     offset: int
     leader_epoch: int
@@ -47,7 +47,7 @@ def position_of(record: Record) -> tuple[Place, Committed | None] | None:
     Any client can produce to the topic, so unknown content is not an error.
 
     Returns:
-        The key and the committed offset. If the record deletes the offset, the second value is
+        The key and the committed offset. If the record deletes the offset, the committed offset is
         None. If the record is not an offset commit, the result is None.
     """
     try:

@@ -3,15 +3,15 @@
 The lines are in log4j's format, `[time] LEVEL text (class)`. The module reads three kinds of lines:
 
 - Truncations, in `server.log`. The replica fetcher logs the reason; the log (class `UnifiedLog`,
-  before 3.0 `Log`) logs the truncation. Up to 2.8, Kafka does not log one reason: the leader's
+  before 3.0 `Log`) logs the truncation. Up to 2.8, Kafka logs all reasons except one: the leader's
   response about the end of an epoch. So a follower's truncation without a logged reason gets this
   reason. A truncation at the log's end changes nothing. Kafka logs "has no effect" for such a
   truncation, and this module skips the line. Log lines do not report where the log ended before the
   truncation.
 - `Leader ... starts at leader epoch ...` and `Follower ...`, in `state-change.log` since 2.4. For
-  older versions, this module reads the logged LeaderAndIsr requests instead. They also name the
-  leader, which a follower's line may lack. The broker logs such a request twice: when the request
-  arrives (level TRACE), and when it is done.
+  older versions, this module reads the logged LeaderAndIsr requests instead. These requests also
+  name the leader. A follower's line may not contain the leader. The broker logs such a request
+  twice: when the request arrives (level TRACE), and when it is done.
 - Truncations of the controllers' quorum, which `quorum_log` parses.
 
 The time in a line is from the broker's wall clock, which a fault may change. The time is for
@@ -274,7 +274,7 @@ def _followed(text: str) -> dict[str, str]:
 
 
 def _reason(text: str) -> dict[tuple[str, str], str]:
-    """Return the reason that a line gives for a later truncation of (partition name, offset)."""
+    """Return the reason in a line for a later truncation, by partition name and offset."""
     if below := _BELOW.search(text):
         why = f"below its high watermark {below['high_watermark']}"
         return {(below["name"], below["offset"]): why}

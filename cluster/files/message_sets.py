@@ -22,7 +22,8 @@ PREFIX = struct.Struct(">qi")
 """The prefix of a batch or message in all formats: the offset, and the size after the prefix."""
 NO_TIMESTAMP = -1
 LOG_APPEND_TIME = 0x08
-"""The attribute bit of a message whose timestamp the broker set instead of the producer."""
+"""The attribute bit of a message which says that the broker, not the producer, set the
+timestamp."""
 
 _CRC = struct.Struct(">I")
 _HEAD = struct.Struct(">bb")
@@ -33,7 +34,7 @@ LEAST_BYTES = {
     magic: _SUMMED_FROM + _HEAD.size + stamp + 2 * _LENGTH.size
     for magic, stamp in ((0, 0), (1, _TIMESTAMP.size))
 }
-"""For each magic, the size in bytes of the shortest message with its prefix."""
+"""For each magic, the size in bytes of the shortest message, including the prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Message:
     """One message, or a wrapper with compressed messages.
 
     Attributes:
-        offset: The offset in the partition; for a wrapper, the offset of its last message.
+        offset: The offset in the partition; for a wrapper, the offset of the last inner message.
         magic: 0 or 1.
         attributes: The bits for codec and timestamp type.
         timestamp: In milliseconds; `NO_TIMESTAMP` in magic 0.
@@ -58,7 +59,7 @@ class Message:
 
 
 def sound_message(data: memoryview) -> Message | None:
-    """Parse bytes as one message with its prefix, and return None if the CRC is wrong.
+    """Parse bytes as one message including the prefix; return None if the CRC is wrong.
 
     Raises:
         ValueError: The CRC is correct, but key and value are longer than the message.
@@ -81,7 +82,7 @@ def sound_message(data: memoryview) -> Message | None:
 
 
 def unwrapped(outer: Message) -> Iterator[Message]:
-    """Yield the messages in a wrapper, and make their offsets absolute; yield other messages as is.
+    """Yield the messages in a wrapper, with absolute offsets; yield any other message unchanged.
 
     Raises:
         ValueError, IndexError, cramjam.DecompressionError: The wrapper's content is damaged.

@@ -64,7 +64,7 @@ class RemoveTopicRecord(_Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord(_Message):
-    """A partition was created, or a snapshot contains it; version 0, before KIP-858."""
+    """A partition was created, or belongs to a snapshot (record version 0, before KIP-858)."""
 
     partition_id: i32 = field(metadata=_INT32)
     topic_id: UUID | None = field(metadata=_UUID)
@@ -93,7 +93,7 @@ class PlacedPartitionRecord(PartitionRecord):
 class PartitionChangeRecord(_Message):
     """A partition's leader, ISR or replicas changed.
 
-    A field without a change is None, or -2 for the leader.
+    A field without a change is None; the leader field without a change is -2.
     """
 
     partition_id: i32 = field(metadata=_INT32)
@@ -261,12 +261,12 @@ _WRITERS = {kind: entity_writer(kind) for kind in _WRITTEN}
 
 
 def decode_message(value: bytes) -> Message | None:
-    """Decode a record of the metadata log, or return None if this module does not declare its type.
+    """Decode a record of the metadata log, or return None if the type is not declared here.
 
     Three unsigned varints precede the message (KIP-746): frame version, type, version.
 
     Raises:
-        DamagedFileError: The value does not match its type and version.
+        DamagedFileError: The record's value does not match the record's type and version.
     """
     try:
         frame, position = read_unsigned_varint(value, 0)

@@ -1,4 +1,4 @@
-"""This module reads elections, also unclean ones, from the log `__cluster_metadata-0`.
+"""This module reads clean and unclean elections from the log `__cluster_metadata-0`.
 
 The controllers' log is Kafka's own history of leaders, epochs and in-sync replicas. The segments
 and snapshots of this log have the same format as other log segments. The times of records are from
@@ -69,7 +69,8 @@ class Leadership:
         topic_id: A UUID of 36 characters.
         partition: The partition's number.
         leader: The leader's broker id, or -1 without a leader.
-        leader_epoch: Increases with each election, and when the partition loses its leader.
+        leader_epoch: The leader epoch increases with each election, and when the partition loses
+            its leader.
         isr: The in-sync replicas; None for the quorum's own partition.
         elr: Eligible leader replicas (KIP-966). These replicas are outside the ISR but have all
             committed records, so the election of such a replica is clean.
@@ -136,7 +137,7 @@ class Partitions:
                 the log offset before the snapshot's end.
 
         Returns:
-            None if leader and ISR stay the same.
+            None if the entry changes neither the leader nor the ISR.
         """
         offset = entry.offset if at is None else at
         match entry.message:

@@ -1,6 +1,6 @@
 """This module finds each metadata record's type name, for plots of the quorum's logs.
 
-Numbers and names are those of `MetadataRecordType` and `ControlRecordType` in Kafka 4.3.
+The numbers and names are those of `MetadataRecordType` and `ControlRecordType` in Kafka 4.3.
 """
 
 from typing import NamedTuple
@@ -52,7 +52,7 @@ _CONTROL_KEY_BYTES = 4
 
 
 class NamedRecord(NamedTuple):
-    """A record of the metadata log with the name of its type.
+    """A record of the metadata log, and the name of the record's type.
 
     Attributes:
         offset: The offset in the log.

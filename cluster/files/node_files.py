@@ -25,7 +25,7 @@ class NodeFiles:
         node: The node's name.
         snapshot: The label for this state of the replicas.
         problems: A list to which unreadable files are added.
-        live: Whether the folder was copied while its broker was running. A segment may then end
+        live: Whether the folder was copied while the broker was running. A segment may then end
             with an incomplete batch, which is not a problem.
     """
 
@@ -38,7 +38,7 @@ class NodeFiles:
 
     @property
     def run(self) -> Path:
-        """The folder of the run or of the copied nodes. Folders below it must not be links."""
+        """The folder of the run or of the copied nodes. Its subfolders must not be links."""
         return self.root.parent.parent
 
     @property

@@ -1,4 +1,4 @@
-"""Writes Java properties files for Kafka and ZooKeeper."""
+"""Write Java properties files for Kafka and ZooKeeper."""
 
 from collections.abc import Mapping
 

@@ -50,7 +50,8 @@ class LoggedTransition:
         role: unattached, voted, prospective, candidate, leader, follower or resigned.
         epoch: The quorum's epoch.
         leader: The node id of the leader that the member knows, or None.
-        voted_for: The node id that the member voted for in this epoch, or None if it did not vote.
+        voted_for: The node id that the member voted for in this epoch, or None if the member did
+            not vote.
         voted_directory: The candidate's log folder id, as a UUID of 36 characters (KIP-853).
     """
 
@@ -81,7 +82,7 @@ class LoggedVote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTruncation:
-    """A truncation of a follower's metadata log at the offset from which the leader's log differs.
+    """A follower truncated its metadata log at the offset where the leader's log begins to differ.
 
     Attributes:
         offset: The new end of the log.
@@ -119,7 +120,7 @@ def quorum_votes(lines: Iterable[str]) -> Iterator[LoggedVote]:
 
 
 def quorum_truncation(text: str) -> QuorumTruncation | None:
-    """Return the truncation of the quorum's log that a line reports, or None."""
+    """If a line reports a truncation of the quorum's log, return this truncation; else None."""
     told = _TRUNCATED.search(text)
     return told and QuorumTruncation(offset=int(told["offset"]), leader=int(told["leader"]))
 

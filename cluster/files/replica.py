@@ -1,8 +1,8 @@
 """This module reads all files of one stopped node, and returns rows of the run's tables.
 
 `data/` is Kafka's log folder. With KRaft, `data/` includes the metadata log. `logs/` has the
-broker's own log files. An unreadable file is reported and the rest is read. A crash may leave an
-incomplete file, which must not prevent a verdict.
+broker's own log files. Unreadable files are reported, and all other files are read. A crash may
+leave an incomplete file, which must not prevent a verdict.
 
 Some files may be missing without an error:
 
@@ -281,7 +281,7 @@ def _groups(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_whole(batches: Sequence[RecordBatch]) -> bool:
-    """Return whether batches begin at offset 0 without gaps. Then nothing was compacted."""
+    """Return whether batches begin at offset 0 and have no gaps. Then nothing was compacted."""
     ends = [0, *(each.end_offset for each in batches)]
     return [each.base_offset for each in batches] == ends[:-1]
 
@@ -351,7 +351,7 @@ def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
 
 
 def _is_judged(topic: str) -> bool:
-    """Return whether the replicas of a topic are compared. Most internal topics are not."""
+    """Return whether a topic's replicas are compared. Replicas of most internal topics are not."""
     ours = topic.startswith(REMADE_PREFIX)
     return topic == METADATA_TOPIC or ours or not topic.startswith(_INTERNAL)
 
@@ -361,7 +361,7 @@ def _partition_folders(
 ) -> Iterator[tuple[Path, str, int]]:
     """Yield the folders of current replicas.
 
-    Folders of deleted, stray and future replicas have a suffix and are skipped.
+    The folders of deleted, stray and future replicas have a suffix, so these folders are skipped.
     """
     for folder in sorted(data.glob("*-*")):
         name = _PARTITION_FOLDER.match(folder.name)
@@ -376,5 +376,5 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _base_offset(segment: Path) -> int:
-    """Return the first offset of a segment, which is its file name."""
+    """Return the first offset of a segment. The name of the file is this offset."""
     return int(segment.stem)

@@ -1,7 +1,8 @@
 """This module converts the readers' results to Arrow batches of the run's tables.
 
-The schemas are in `results.record.tables.LIVE`. A column without a value in the files is null. For
-example, all times are null, because files contain only times of the broker's own clock.
+The schemas are in `results.record.tables.LIVE`. If the files contain no value for a column, the
+column is null. For example, all times are null, because files contain only times of the broker's
+own clock.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from results.record.tables import LIVE
 
 ROWS_A_BATCH = 65_536
 _HELD_BYTES = 64 << 20
-"""The maximum number of bytes in values whose content waits for the check."""
+"""The maximum number of bytes in record values that wait for the check of their content."""
 _MAX_VALUE = 0x7FFF_FFFF_FFFF_FFFF
 _DIGITS = 19
 """The number of decimal digits of `_MAX_VALUE`."""
@@ -49,8 +50,8 @@ class ReplicaState:
         replica: The replica.
         log_start_offset: The first valid offset. A segment may still contain earlier records.
         log_end_offset: The offset after the last complete batch.
-        high_watermark: The high watermark in the checkpoint file. It may be up to 5 s old if the
-            broker did not stop cleanly.
+        high_watermark: The high watermark in the checkpoint file. This high watermark may be up to
+            5 s old if the broker did not stop cleanly.
         epochs: The leader epochs of the log.
     """
 
@@ -133,7 +134,7 @@ def replica_records(
 
     Args:
         batches: The batches of the segment.
-        replica: The replica that the segment belongs to.
+        replica: The replica to which the segment belongs.
         damage: A list to which one sentence for each undecodable batch is added.
     """
     columns = _RecordColumns()
@@ -161,7 +162,7 @@ def kept_commits(
 
     Args:
         batches: The batches of the segment.
-        log: The replica of `__consumer_offsets` that the segment belongs to.
+        log: The replica of `__consumer_offsets` to which the segment belongs.
         topic_ids: Topic ids by topic name.
         damage: A list to which one sentence for each undecodable batch is added.
         whole: Whether this segment is the whole log and begins at offset 0.
@@ -359,7 +360,7 @@ def _names(replica: Replica) -> dict[str, object]:
 
 
 def _value(record: Record) -> int | None:
-    """Return the value that a client of Logquake wrote into a record, or None.
+    """Return the number (value) that a Logquake client wrote into a record, or None.
 
     A number that does not fit into the column is not from a Logquake client.
     """
@@ -370,7 +371,7 @@ def _value(record: Record) -> int | None:
 def _batch(
     table: str, varying: Mapping[str, Sequence[object]], fixed: Mapping[str, object], *, length: int
 ) -> pa.RecordBatch:
-    """Make an Arrow batch of a table from per-row columns and constant values."""
+    """Make an Arrow batch of a table from columns and from values that are the same in each row."""
     arrays = [
         pa.array(varying[column.name], type=column.type)
         if column.name in varying

@@ -1,4 +1,4 @@
-"""Report which faults each kind of hosts supports here, and why it lacks the other faults."""
+"""Report which faults each kind of hosts supports here, and why other faults are impossible."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ UNSIMULATED = {Ability.RESOURCES: REAL_ONLY, Ability.FAULTY_DISK: SOUND}
 
 
 def abilities_of(hosts: str) -> Mapping[Ability, str]:
-    """Return, for each ability, why this kind of hosts lacks it; or "" for a present ability.
+    """Return, for each ability, why it is missing on this kind of hosts; "" if it is present.
 
     An ability that depends on the system alone, not on the hosts, is reported as present.
 
@@ -111,5 +111,5 @@ _BY_KIND: Mapping[str, Callable[[], Mapping[Ability, str]]] = {
 
 
 def able(why_not: Mapping[Ability, str]) -> frozenset[Ability]:
-    """Return the abilities that are present, given the reasons from `abilities_of`."""
+    """From the result of `abilities_of`, return the abilities that are present."""
     return frozenset(each for each, sentence in why_not.items() if not sentence)

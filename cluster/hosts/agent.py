@@ -2,13 +2,13 @@
 
 The agent reads requests as JSON lines from standard input. The agent answers each request with a
 JSON line on standard output. The agent ends when standard input ends or when the harness, its
-parent, dies. It first kills all processes that it started, even paused processes. It also watches
-the harness, because a forked worker may keep the pipe open.
+parent, dies. Before that, it kills all processes that it started, even paused processes. The agent
+also watches the harness, because a forked worker may keep the pipe open.
 
-The agent needs the standard library only. It runs by its path, in isolated mode and without
-site-packages (`command_line`). So it starts in about 50 ms, without modules of the user. It has
-only one thread: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to the thread
-that started the child.
+The agent needs the standard library only. Python runs the agent's file in isolated mode and without
+site-packages (`command_line`). So the agent starts in about 50 ms, without modules of the user. The
+agent has only one thread: the death signal of a child (PR_SET_PDEATHSIG, man 2 prctl) is tied to
+the thread that started the child.
 """
 
 import contextlib
@@ -389,7 +389,7 @@ class Agent:
         return {"series": {name: (each or Arrivals()).told() for name, each in found.items()}}
 
     def _shape(self, request: Message) -> Message:
-        """Start a shaper, and wait until it is ready. It ends when its input closes."""
+        """Start a shaper, and wait until it is ready. The shaper ends when its input closes."""
         shaper = subprocess.Popen(  # noqa: S603 - our own program
             [*request["prefix"], sys.executable, "-I", "-S", SHAPER, json.dumps(request["order"])],
             stdin=subprocess.PIPE,
@@ -425,7 +425,7 @@ class Agent:
         return {"was": was, "killed": killed, "dropped": int(dropped) if dropped.isdigit() else 0}
 
     def _signal(self, request: Message) -> Message:
-        """Signal the process group of a process if the process still exists."""
+        """Send a signal to the process group of a process, if the process still exists."""
         if state(request["pid"], request["start_ticks"]) in {None, "Z", "X"}:
             return {"sent": False}
         with contextlib.suppress(ProcessLookupError):

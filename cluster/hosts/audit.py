@@ -23,13 +23,13 @@ _OUR_LINKS = re.compile(rf"{BRIDGE}|lq\d+")
 
 
 def local_traces(processes_file: Path) -> dict[str, str]:
-    """Return a run's traces on this machine that the caller's namespaces show.
+    """Return the traces of a run on this machine, as far as the caller's namespaces show them.
 
     Args:
-        processes_file: `RunPaths.processes` of the run, in its folder.
+        processes_file: The file `RunPaths.processes` in the run's folder.
 
     Returns:
-        Descriptions by trace, such as `{"process 4711": "java of n1"}`. A namespace without
+        The description of each trace, such as `{"process 4711": "java of n1"}`. A namespace without
         processes is not listed, because it vanishes with its links and tables.
     """
     return {

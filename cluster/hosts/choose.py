@@ -37,8 +37,8 @@ class Choice:
         kind: The kind.
         why: A sentence that explains the choice.
         file: The absolute path of the hosts file; for ssh hosts only.
-        kafka: For containers: the version of Kafka in the image, or an empty string. Other kinds
-            have an empty string.
+        kafka: For containers: the version of Kafka in the image. An empty string if the image has
+            no Kafka, and for all other kinds of hosts.
     """
 
     kind: HostKind
@@ -55,7 +55,7 @@ class Choice:
 def choose_hosts(
     hosts: str, *, image: str | None = None, nodes: Sequence[str] = (), own_cuts: bool = False
 ) -> Choice:
-    """Return the kind of hosts to use, after a test on this machine.
+    """Test which kinds of hosts work on this machine, and return the kind to use.
 
     Args:
         hosts: `namespace`, `docker`, `ssh:HOSTS.toml`, `process`, `simulated`, or `auto`. `auto`
@@ -120,10 +120,10 @@ def make_hosts(
         image: The image of the containers.
         disk_mb: The size in MiB of a separate disk for each node. None: nodes use the disk of the
             run's folder.
-        faulty_disks: Whether each node's data lie below a file system that can delay and fail
-            requests.
-        own_software: Whether the user brings the software. If true, Logquake does not use the Kafka
-            in the image.
+        faulty_disks: Whether each node's data are stored on Logquake's file system, which can delay
+            requests and let requests fail.
+        own_software: Whether the user provides the software. If true, Logquake does not use the
+            Kafka in the image.
     """
     name, _, file = hosts.partition(":")
     match HostKind(name):

@@ -1,15 +1,15 @@
-"""Shift the wall clock that brokers see, with libfaketime (man 1 faketime).
+"""Use libfaketime (man 1 faketime) to shift the wall clock that brokers see.
 
 A broker starts with this library preloaded (`LD_PRELOAD`). Whenever the broker reads the wall
 clock, the library reads a file in the node's folder. The library adds the seconds that the file
 contains. The machine's own clock does not change. The shift ends with the process. The monotonic
-clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java's waits would have a wrong
-length. Debian's library still shortens waits on the monotonic clock to nothing, unless
-`FAKETIME_FORCE_MONOTONIC_FIX=0` is set. Both settings were tried with Java 17.
+clock is not shifted (`FAKETIME_DONT_FAKE_MONOTONIC`). Otherwise Java would wait too long or too
+short. Debian's library also needs `FAKETIME_FORCE_MONOTONIC_FIX=0`. Without it, waits on the
+monotonic clock would end at once. Both settings were tried with Java 17.
 
-A clock rate is made of small steps: the file is rewritten many times a second. The library's own
-rates are not used. These rates count from the start of the process, so a restart would change the
-clock.
+A wrong clock rate consists of small steps: the file is rewritten many times a second. The library's
+own rates are not used. These rates count from the start of the process, so a restart would change
+the clock.
 """
 
 import functools
@@ -69,7 +69,7 @@ def offset_line(offset_s: float) -> str:
 
 @functools.cache
 def why_not() -> str:
-    """Test whether a clock can be shifted on this machine; return the reason if it cannot.
+    """Test whether a clock can be shifted on this machine; return the reason if that fails.
 
     The result is an empty string if a clock can be shifted.
     """
@@ -143,13 +143,13 @@ class Clocks:
                 self._mover.start()
 
     def reset(self, node: str) -> None:
-        """Set a node's clock back to the correct time. Idempotent."""
+        """Set a node's clock to the correct time again. Idempotent."""
         with self._lock:
             self._shifts.pop(node, None)
             self._write(node, offset_line(0))
 
     def offset_s(self, node: str) -> float:
-        """Return the seconds by which a node's clock is ahead of true time."""
+        """Return how many seconds a node's clock is ahead of true time."""
         with self._lock:
             shift = self._shifts.get(node)
         return shift.now_s() if shift else 0.0

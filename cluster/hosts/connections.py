@@ -1,6 +1,6 @@
 """List, reset and open TCP connections between machines, through each machine's kernel.
 
-The program `sockets.py` reads and resets a kernel's connections on each machine.
+On each machine, the program `sockets.py` lists and resets the kernel's connections.
 """
 
 import errno
@@ -19,12 +19,12 @@ def connections(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Connection, Ends]:
-    """Return the TCP connections over links that are established at one end at least.
+    """Return the TCP connections over links, including those established at only one end.
 
     Args:
         links: The links; both directions count.
-        machine: Returns a node's machine.
-        address: Returns a node's address.
+        machine: A function that returns a node's machine.
+        address: A function that returns a node's address.
     """
     pairs = {frozenset(link) for link in links}
     nodes = sorted(frozenset().union(*pairs))
@@ -74,11 +74,11 @@ def reset(
 
     Args:
         wanted: The connections to reset.
-        machine: Returns a node's machine.
-        address: Returns a node's address.
+        machine: A function that returns a node's machine.
+        address: A function that returns a node's address.
 
     Raises:
-        ClusterError: A kernel refuses.
+        ClusterError: A kernel refuses to reset a connection.
     """
     ended = set[Connection]()
     for server, those in by_server(wanted).items():
@@ -104,7 +104,7 @@ def connects(
     machine: Callable[[str], Machine],
     address: Callable[[str], str],
 ) -> Mapping[Opening, bool]:
-    """Open new connections, and then close them at once. Return whether each one opened."""
+    """Open new connections, and close them at once. Return whether each connection was opened."""
     by_client: dict[str, list[Opening]] = defaultdict(list)
     for opening in openings:
         by_client[opening[0]].append(opening)

@@ -2,8 +2,8 @@
 
 Each cut is a separate chain in the receiver's namespace, so that each cut can be undone alone. A
 cut only counts and marks packets. One further chain drops the marked packets. If cuts dropped
-packets themselves, the second of two cuts over one link would count no packets, so it could not be
-verified.
+packets themselves, the second of two cuts over one link would count no packets, so this second cut
+could not be verified.
 
 A block is for single connections. The receiving machine drops the packets. If the sender's rules
 dropped the packets, the sender would get EPERM instead of losing a packet.
@@ -129,7 +129,7 @@ def _ways(block_id: str) -> Iterator[tuple[str, str]]:
 
 
 def join_rules(cut_id: str, *, table: str = TABLE, hook: str = INPUT) -> str:
-    """Return the nft script that undoes one cut on one machine, and also works without the cut."""
+    """Return the nft script that undoes one cut on one machine, if the cut exists."""
     made = cut_rules(cut_id, {}, table=table, hook=hook)
     return f"{made}delete chain ip {table} {chain(cut_id)}\n"
 

@@ -1,4 +1,4 @@
-"""Read and change a node's files if they are on this machine, for any kind of hosts."""
+"""Read and change a node's files on this machine, for any kind of hosts."""
 
 import shutil
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ class LocalDisk:
         return (self.folder / path).stat().st_size
 
     def read(self, path: PurePosixPath | str, *, at: int = 0, size: int = -1) -> bytes:
-        """Return `size` bytes of a file from offset `at`; -1 means up to the end of the file."""
+        """Return `size` bytes of a file from offset `at`; -1 means all bytes up to the end."""
         with (self.folder / path).open("rb") as file:
             file.seek(at)
             return file.read(size)
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file at an offset, and keep its other bytes; create a missing file."""
+        """Write bytes into a file at an offset, and keep all other bytes; create a missing file."""
         target = self.folder / path
         with target.open("r+b" if target.exists() else "wb") as file:
             file.seek(at)

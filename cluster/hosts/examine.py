@@ -38,7 +38,7 @@ BLOCKERS = (
     ("user/max_user_namespaces", "0", "10000"),
 )
 """Settings below /proc/sys that can forbid user namespaces. Each entry has the path, the value that
-forbids them, and the value that allows them.
+forbids user namespaces, and the value that allows user namespaces.
 
 The first setting exists in Ubuntu since 24.04, the second in Debian, the third in every kernel.
 """
@@ -121,7 +121,7 @@ def disk_trial() -> Finding:
 
 @functools.cache
 def faulty_disk_trial() -> Finding:
-    """Test whether a node's data can be below Logquake's own file system (FUSE)."""
+    """Test whether Logquake's own file system (FUSE) can be mounted over a node's data."""
     what = "disks with slow or failing requests (FUSE)"
     if platform.system() != "Linux":
         return Finding(

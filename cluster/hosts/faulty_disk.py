@@ -1,4 +1,4 @@
-"""A FUSE file system below a node's data folder. It can delay requests and make them fail.
+"""A FUSE file system below a node's data folder, which can delay requests and let them fail.
 
     python -P faulty_disk.py SOURCE MOUNT SOCKET
 
@@ -8,15 +8,16 @@ carries one JSON line with an order, and one JSON line with the answer. Only the
 mount. Two faults can be in force at once: one fault delays requests, and the other fault breaks
 requests. Each fault is set and cleared separately.
 
-The program runs in the node's mount namespace (man 7 mount_namespaces). No process outside sees the
-mount. The mount vanishes when the last process of the namespace ends for any reason.
+The program runs in the node's mount namespace (man 7 mount_namespaces). No process outside of this
+namespace sees the mount. The mount vanishes when the last process of the namespace ends for any
+reason.
 
 The program needs the standard library, mfusepy and libfuse. From Logquake it imports only
 `through.py`, so that it starts in a tenth of a second.
 
 The kernel caches pages, because brokers map their index files with MAP_SHARED. (`direct_io` does
-not allow that.) So, as on a real disk, a fault does not affect a read from the cache. The kernel's
-writes of mapped pages are never torn, because no process would see the error.
+not allow such mappings.) So, as on a real disk, a fault does not affect a read from the cache. The
+kernel's writes of mapped pages are never torn, because no process would see the error.
 """
 
 import contextlib
@@ -44,8 +45,7 @@ from cluster.hosts.through import Answer, Fault, Faults, Through
 READY = "ready"
 TRIAL = "--try"
 THREADS = 64
-"""The number of threads. It exceeds a broker's threads, so a delayed request does not delay
-others."""
+"""The number of threads. A broker has fewer threads, so a delayed request does not delay others."""
 LINE_BYTES = 1 << 24
 SILENT_S = 2.0
 """The seconds to wait for the line of an order. Meanwhile, other clients wait (at most 10 s)."""
@@ -57,11 +57,11 @@ MISTAKES = 20
 _FIRST_WITH_THREADS = (3, 12)
 """The first version of libfuse with a limit of 10 threads."""
 _OURS = {None, errno.EBADF, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""The errors that a faulty disk never causes: bugs of this program, or missing resources."""
+"""Errors that no faulty disk causes. They show bugs of this program, or missing resources."""
 _OF_LIBFUSE = ("fuse: ", "fusermount")
 """The prefixes of stderr lines in which libfuse or fusermount explains why a mount failed."""
 _WARNING = "Ignoring invalid max threads value"
-"""The warning that libfuse 3.14 prints at each start, for any value."""
+"""The warning that libfuse 3.14 prints at each start, for any number of threads."""
 _DIES_WITH_PARENT = 1
 """PR_SET_PDEATHSIG (man 2 prctl)."""
 
@@ -84,7 +84,7 @@ class Guarded:
         self._broken: dict[str, int] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - mfusepy asks for anything
-        """Return a callback of `Through` that also records requests; return other attributes."""
+        """Return a callback of `Through` that also records requests; return any other attribute."""
         deed = getattr(self._through, name)
         if not callable(deed):
             return deed
@@ -121,7 +121,7 @@ class Orders:
     Args:
         listener: The socket.
         faults: The faults to set and clear.
-        through: The object that flushes segments when a fault begins to lose flushes.
+        through: The object that flushes segments when a fault that loses flushes begins.
         guarded: The object that reports internal errors and the oldest request.
     """
 
@@ -190,7 +190,7 @@ def library() -> ModuleType:
 
 
 def reason(said: str) -> str:
-    """Return the reason why a file system did not start, from its stderr output.
+    """Return the reason why a file system did not start, as stderr shows it.
 
     A line of libfuse is the best explanation. Without such a line, the function returns the last
     line: a message of this program, or an exception.
@@ -245,7 +245,7 @@ def trial(scratch: str) -> None:
     """Test this file system here: mount it, write, map and change a file, and check SOURCE.
 
     Args:
-        scratch: A folder that the test covers with a file system in memory.
+        scratch: A folder over which the test mounts a file system in memory.
 
     Raises:
         OSError, SystemExit: The test failed. The message contains the reason.

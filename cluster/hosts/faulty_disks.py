@@ -101,7 +101,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "clear", "late": True})
 
     def time_flush_s(self, node: str) -> float:
-        """Write and flush a page on a node's disk, and return the seconds that this took."""
+        """Write and flush a page on a node's disk, and return how many seconds this took."""
         return self.try_requests(node).took_s
 
     def fault_disk(
@@ -115,7 +115,7 @@ class _Disks(LocalHosts):
         self._order(node, {"do": "set", "kind": kind, **of})
 
     def mend_disk(self, node: str) -> int:
-        """Clear the fault that breaks requests. Then flush files; return how many were flushed."""
+        """Clear the fault that breaks requests, and flush files; return how many were flushed."""
         self._order(node, {"do": "clear", "late": False})
         folders = os.walk(self._mounted(node))
         files = [Path(folder, name) for folder, _, names in folders for name in names]
@@ -210,7 +210,7 @@ class _Disks(LocalHosts):
         return RunPaths(self.processes_file.parent).node(node).absolute() / DATA
 
     def _device(self, node: str) -> bytes:
-        """Return the device mounted over a node's data, without waiting for the file system."""
+        """Return the device that is mounted over a node's data; do not wait for the file system."""
         mounted = Path(f"/proc/{self.machine(node).process.pid}/mountinfo").read_bytes()
         at = os.fspath(self._data(node))
         lines = zip(mounted.splitlines(), mount_points(mounted), strict=True)
@@ -259,7 +259,7 @@ def _written(probe: Path) -> tuple[str, str]:
 
 
 def _is_flushed(path: Path) -> bool:
-    """Flush a file. So the kernel reports an old write error now, and not to the next broker.
+    """Flush a file. Then the kernel reports an old write error here, not to the next broker.
 
     Return False if the file is not a regular file, or was deleted meanwhile.
 
@@ -305,7 +305,7 @@ class FaultyNamespaceDisks(_Disks, NamespaceDisks):
     """Namespace hosts with faulty disks of limited size; see `NamespaceDisks`."""
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Mount a node's separate disk with the node's data, and the faulty file system over it."""
+        """Mount a node's separate disk with the node's data, and over it the faulty file system."""
         NamespaceDisks.provide(self, node, software)
         self.serve_disk(node, self.mount_point(node), self._data(node))
 
@@ -338,7 +338,7 @@ class FaultyProcesses(_Disks, ProcessHosts):
         ProcessHosts.__init__(self, nodes, processes_file, prefix=own_mounts())
 
     def up(self) -> None:
-        """Start the agent, with a private folder for sockets that vanishes with the agent."""
+        """Start the agent with a private folder for sockets. The folder vanishes with the agent."""
         ProcessHosts.up(self)
         try:
             if self.nodes and Path(SHARED_MEMORY).is_dir():
@@ -350,6 +350,6 @@ class FaultyProcesses(_Disks, ProcessHosts):
 
 
 def own_mounts() -> tuple[str, ...]:
-    """Return a prefix for a command line. It runs the command in a new mount namespace."""
+    """Return a prefix for a command line, which runs the command in a new mount namespace."""
     own_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     return ("unshare", *own_user, "--mount", "--")

@@ -1,17 +1,17 @@
 """Control groups (cgroups) that limit the processor share and the memory of a run's servers.
 
-With cgroup version 1 a server has two groups. One is in the `memory` hierarchy and exists from the
-server's start. The other is in the `cpu` hierarchy and exists only during a fault. The kernel gives
-a `cpu` group as much processor time as one ungrouped process. That is too little for a server
-without a fault. With version 2 a server has one group for both limits. The kernel charges memory to
-the group in which a process allocated it, and the charge stays there. So a server that may be
-limited enters its group as it starts.
+With cgroup version 1 a server has two groups. One group is in the `memory` hierarchy and exists
+from the server's start. The other group is in the `cpu` hierarchy and exists only during a fault.
+The kernel gives a `cpu` group as much processor time as one ungrouped process. That is too little
+for a server without a fault. With version 2 a server has one group for both limits. The kernel
+charges memory to the group in which a process was when it allocated the memory. The charge stays in
+that group. So a server that may be limited enters its group as it starts.
 
-A group's name is a digest of the run's mark. So heal and audit find the groups of one run without a
-list in a file. With version 1 the groups are made inside Logquake's own group of each hierarchy, so
-a limit on Logquake also applies to these groups. With version 2 the groups are made in the topmost
-group that delegates both controllers and that this user may write. Version 2 was tested only on
-files that follow the kernel's manual. It was not tested on a kernel.
+A group's name is a digest of the run's mark. So `heal` and `audit` find the groups of one run
+without a list in a file. With version 1 the groups are made inside Logquake's own group of each
+hierarchy, so a limit on Logquake also applies to these groups. With version 2 the groups are made
+in the topmost group that delegates both controllers and that this user may write to. Version 2 was
+tested only on files that follow the kernel's manual. It was not tested on a kernel.
 
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html, .../cgroup-v2.html
 """
@@ -109,7 +109,7 @@ class Group:
         return None if quota.strip() in {"max", "-1"} else int(quota) / int(period)
 
     def throttled(self) -> tuple[int, float]:
-        """Return the number of periods with throttling, and the throttled seconds."""
+        """Return in how many periods the group was throttled, and for how many seconds in all."""
         told = self._numbers("cpu.stat")
         if self._unified:
             return told["nr_throttled"], told["throttled_usec"] / 1e6
@@ -204,7 +204,7 @@ def tree(proc: Path = Path("/proc/self")) -> Tree:
     This function only reads files. `why_not` also makes a group.
 
     Args:
-        proc: The folder in `/proc` of the process that asks.
+        proc: The folder of the calling process in `/proc`.
 
     Raises:
         UserError: No place allows new groups.
@@ -244,7 +244,7 @@ def _own(mounts: Iterable[Mount], control: str, proc: Path) -> tuple[Mount, Path
 
 
 def group_of(proc: Path, mount: Mount, control: str) -> Path:
-    """Return the folder of the group in which a process is.
+    """Return the folder of the group that contains a process.
 
     Args:
         proc: The folder of the process, `/proc/PID`.
@@ -276,7 +276,7 @@ def groups_of(processes_file: Path, proc: Path = Path("/proc/self")) -> list[Pat
 
     Args:
         processes_file: `RunPaths.processes`.
-        proc: The folder in `/proc` of the process that asks.
+        proc: The folder of the calling process in `/proc`.
     """
     try:
         mounts = _mounts(proc)
@@ -299,7 +299,7 @@ def _named(begin: str, mounts: Iterable[Mount]) -> list[Path]:
 
 
 def remove_groups(processes_file: Path) -> list[str]:
-    """Remove the groups of a run whose processes have ended. Return a sentence for each group."""
+    """Remove a run's groups after its processes have ended. Return a sentence for each group."""
     groups = groups_of(processes_file)
     for path in groups:
         remove(path)
@@ -308,7 +308,7 @@ def remove_groups(processes_file: Path) -> list[str]:
 
 @functools.cache
 def why_not() -> str:
-    """Try whether control groups can limit servers here; return the reason if they cannot.
+    """Test whether control groups can limit servers here; if not, return the reason.
 
     The result is an empty string if control groups can limit servers.
     """
@@ -363,7 +363,7 @@ def _trials() -> str:
 
 
 def remove_dead_trials() -> list[str]:
-    """Remove trial groups whose process has ended; return a sentence for each. Idempotent.
+    """Remove groups of trials that have ended; return a sentence for each group. Idempotent.
 
     Raises:
         UserError: This system has no control groups.

@@ -2,8 +2,8 @@
 
 First the processes on this machine are killed: the stage (the process that plays the run), the
 agents, and the processes that keep the run's namespaces alive. Then each kind of hosts removes
-everything that remains after its processes have ended. If a host cannot be reached now, this is
-reported. The other hosts are still healed.
+everything that remains after the processes have ended. A host that cannot be reached now is
+reported. All other hosts are healed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ def heal_hosts(paths: RunPaths) -> Healed:
 
 
 def heal_trials() -> Healed:
-    """Remove everything that trials of hosts left. This does not belong to a run. Idempotent."""
+    """Remove everything that trials of hosts left outside of all runs. Idempotent."""
     from cluster.hosts.docker import trials  # noqa: PLC0415 - as in `choose`
 
     done: list[str] = []
@@ -110,7 +110,7 @@ def _raise(refused: Exception) -> Sequence[str]:
 
 
 def _heal_docker(root: Path, *, known: bool) -> list[str]:
-    """Remove a run's containers. Raise without a daemon, but only if the run had Docker hosts."""
+    """Remove a run's containers. If the run had Docker hosts but no daemon runs, raise an error."""
     from cluster.hosts.docker.objects import heal_docker  # noqa: PLC0415 - as in `choose`
 
     try:

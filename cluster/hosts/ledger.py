@@ -1,4 +1,4 @@
-"""Record each process that a run starts, before and after the start, for the later cleanup."""
+"""For the later cleanup, record each process that a run starts: before and after the start."""
 
 import json
 import os
@@ -15,7 +15,8 @@ from results.record.reading import read_lines
 from results.record.world import world
 
 RUN_MARK = "LOGQUAKE_PROCESSES"
-"""The environment variable of all processes that a run starts. It contains the ledger's path."""
+"""The environment variable of all processes that a run starts. The variable contains the ledger's
+path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Kill processes of a dead run that still exist.
 
 Normally there are no such processes: agents end with the harness, and processes end with their
-agent. But a stopped agent may still exist, or a process that detached itself. Only the run's mark
+agent. But a stopped agent, or a process that detached itself, may still exist. Only the run's mark
 in a process's environment identifies such a process. The run's ledger may be forged, so the ledger
 is only used to name the processes that were found. The run's namespaces have no names. A namespace
 vanishes with its last process. The namespace's bridge, veth pairs and nft tables vanish too.
@@ -28,13 +28,13 @@ from results.record.world import is_of_this_world, world
 
 GONE_TIMEOUT_S = 10.0
 START_S = 2.0
-"""The seconds from the announcement of a start until the process has the run's mark."""
+"""The maximum time from the announcement of a start until the process has the run's mark."""
 LOOK_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """A process that still runs after its run has died.
+    """A process that still runs, although the run has died.
 
     Attributes:
         process: The process.
@@ -81,11 +81,11 @@ def run_mark(processes_file: Path) -> bytes:
 
 
 def _starting_s(processes_file: Path) -> float:
-    """Return the seconds during which another process with the run's mark may still appear.
+    """Return for how many seconds another process with the run's mark may still appear.
 
     A start may be announced but not confirmed. Between fork and exec, a process has the parent's
-    environment, and its pid is not recorded. A start may also be confirmed just before exec. For a
-    moment the process then has no environment.
+    environment, and the pid of the process is not recorded. A start may also be confirmed just
+    before exec. For a moment the process then has no environment.
     """
     since_s = dict[tuple[str, str], float]()
     for entry in _of_this_world(processes_file):

@@ -29,7 +29,7 @@ class Line(Protocol):
         """Return the next received bytes; empty if the connection has ended."""
 
     def close(self) -> None:
-        """Close the connection. Then the agent ends, with all processes that it started."""
+        """Close the connection. This ends the agent and all processes that the agent started."""
 
     def wait_closed(self) -> None:
         """Wait until the agent at the other end has ended."""
@@ -75,7 +75,7 @@ class PipeLine:
         return self.socket.recv(READ_BYTES)
 
     def close(self) -> None:
-        """Close the connection. Then the agent ends, with all processes that it started."""
+        """Close the connection. This ends the agent and all processes that the agent started."""
         # A forked worker may hold the socket as well. Closing only ours would not end the
         # connection.
         with contextlib.suppress(OSError):
@@ -83,7 +83,7 @@ class PipeLine:
         self.socket.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended. Kill it after a timeout, which also ends its children."""
+        """Wait until the agent has ended. After a timeout, kill the agent and thus its children."""
         try:
             self.process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -141,7 +141,7 @@ class LinkedHosts(ABC):
         return counts
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Send datagrams over each directed link. Return whether any arrived, for each link."""
+        """Send datagrams over each directed link. Return, for each link, whether any arrived."""
         nonces = {f"{uuid.uuid4()}": link for link in links}
         deadline_s = stopwatch_s() + timeout_s
         arrived: set[Link] = set()
@@ -153,7 +153,7 @@ class LinkedHosts(ABC):
             pause_until(stopwatch_s() + PROBE_INTERVAL_S)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Shape links: delay, lose or limit packets from the first node to the second.
+        """Shape links: delay, lose or limit packets from the first node to the second node.
 
         A shaper runs at the first node of each link.
 
@@ -175,7 +175,7 @@ class LinkedHosts(ABC):
             self.machine(sender).shape(told, prefix=self.nft(sender)[:-1])
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo a shape: end its shapers, and return how each shaper ended. Idempotent."""
+        """Undo a shape: end the shapers, and return how each shaper ended. Idempotent."""
         name = device(self.table, shape_id)
         failures: list[ClusterError] = []
         ends = self._ends.setdefault(shape_id, {})  # Keeps the results of a call that failed.
@@ -212,7 +212,7 @@ class LinkedHosts(ABC):
         return measure(links, machine=self.machine, address=self.address, spacing=spacing)
 
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> SentVolley:
-        """Send datagrams over each link at once, without waiting. The receivers answer them all.
+        """Send datagrams over each link at once, without waiting. Receivers answer all datagrams.
 
         Raises:
             ClusterError: An agent has fewer ports than `flows`.
@@ -222,14 +222,14 @@ class LinkedHosts(ABC):
         )
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
-        """Return the TCP connections over links that are established at one end at least."""
+        """Return the TCP connections over links, including those established at only one end."""
         return connections.connections(links, machine=self.machine, address=self.address)
 
     def reset(self, wanted: Collection[Connection]) -> Collection[Connection]:
         """Reset connections with an RST at both ends. Return the connections that still existed.
 
         Raises:
-            ClusterError: A kernel refuses.
+            ClusterError: A kernel refuses to reset a connection.
         """
         return connections.reset(wanted, machine=self.machine, address=self.address)
 
@@ -241,7 +241,7 @@ class LinkedHosts(ABC):
                 self.run_nft(node, block_rules(block_id, those, table=self.table))
 
     def _drops(self, wanted: Iterable[Connection]) -> Mapping[str, list[Drop]]:
-        """Return each node's rules that drop incoming packets of the connections.
+        """Return, for each node, the rules that drop incoming packets of the connections.
 
         If the run may not change rules on the clients' machine, the server also drops the packets
         that it sends to clients.

@@ -1,4 +1,4 @@
-"""Create and remove the hub's bridge and its links to nodes, with the command `ip`."""
+"""With the command `ip`, create and remove the hub's bridge and the bridge's links to nodes."""
 
 import socket
 import subprocess
@@ -40,7 +40,7 @@ def make_links(pids: Iterable[int]) -> None:
 
 
 def node_commands(address: str) -> str:
-    """Return the `ip -batch` commands for a node's namespace, to run once the link exists."""
+    """Return the `ip -batch` commands for a node's namespace, to be run after the link exists."""
     return _batch(
         [
             "link set lo up",
@@ -62,7 +62,7 @@ def _ip(commands: Iterable[str]) -> None:
 
 
 def _ip_errors(commands: Iterable[str], *options: str) -> str:
-    """Run `ip` commands in the hub, and return their error output."""
+    """Run `ip` commands in the hub, and return the error output."""
     argv = ["ip", *options, "-batch", "-"]
     try:
         done = subprocess.run(  # noqa: S603 - fixed words and our own numbers

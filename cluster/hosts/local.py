@@ -18,7 +18,7 @@ class LocalHosts:
     """The common code of hosts with processes and files on this machine.
 
     Args:
-        processes_file: `RunPaths.processes`. The nodes' folders are beside it.
+        processes_file: `RunPaths.processes`. The nodes' folders are beside this file.
     """
 
     def __init__(self, processes_file: Path) -> None:
@@ -36,11 +36,11 @@ class LocalHosts:
         raise NotImplementedError
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the process group of a process; False if it has already ended."""
+        """Send a signal to a process's group; return False if the process has already ended."""
         return send_signal(process, number)
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
+        """Return a process's state letter, as in `/proc/PID/stat`; None if the process has gone."""
         return state_of(process)
 
     def disk(self, node: str) -> Disk:
@@ -68,11 +68,11 @@ class LocalHosts:
         self.clocks.set(node, offset_s=offset_s, rate=rate)
 
     def reset_clock(self, node: str) -> None:
-        """Set a node's clock back to the correct time. Idempotent."""
+        """Set a node's clock to the correct time again. Idempotent."""
         self.clocks.reset(node)
 
     def clock_offset_s(self, node: str) -> float:
-        """Return the seconds by which a node's clock is ahead of true time now."""
+        """Return how many seconds a node's clock is ahead of true time now."""
         return self.clocks.offset_s(node)
 
     def handles(self, process: ProcessId) -> Handles:
@@ -80,7 +80,7 @@ class LocalHosts:
         return self.resources.handles(process)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Limit the file descriptors that a process can open to numbers below `soft`."""
+        """Let a process open only file descriptors with numbers below `soft`."""
         self.resources.limit_handles(process, soft)
 
     def processor(self, node: str) -> Processor:

@@ -24,7 +24,7 @@ RUN_TIMEOUT_S = 20.0
 
 
 class Machine:
-    """The agent of one machine, and its requests. Thread-safe.
+    """The agent of one machine, and the requests to this agent. Thread-safe.
 
     Args:
         node: The node's name, for messages and the ledger.
@@ -33,7 +33,7 @@ class Machine:
             empty.
         listen: The address at which the agent receives datagrams of probes.
         line: The connection to an agent on another machine. Process ids are then ids on that
-            machine. None means: start an agent here.
+            machine. None means that an agent is started here.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Machine:
         self._ledger.started("agent", self.node, self.process)
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process and record it in the ledger for `node`."""
+        """Start a process, and record it in the ledger as a process of `node`."""
         what = Path(command.argv[0]).name
         self._ledger.intend(what, node)
         request = {
@@ -120,7 +120,7 @@ class Machine:
         return self._ask({"do": "arrived", "series": list(series)})
 
     def shape(self, order: Message, *, prefix: Sequence[str] = ()) -> None:
-        """Start a shaper (see `shaper.main`), perhaps through sudo. It ends with the agent."""
+        """Start a shaper (see `shaper.main`), perhaps through sudo; it ends with the agent."""
         self._ask({"do": "shape", "order": order, "prefix": list(prefix)})
 
     def unshape(self, device: str) -> ShapeEnd | None:
@@ -131,13 +131,13 @@ class Machine:
         return ShapeEnd(gone=told["was"] == "gone", killed=told["killed"], dropped=told["dropped"])
 
     def send_signal(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Send a signal to the process group of a process; False if it has already ended."""
+        """Send a signal to a process's group; return False if the process has already ended."""
         request = {"do": "signal", "number": int(number), **_named(process)}
         sent: bool = self._ask(request)["sent"]
         return sent
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return a process's state letter, as in `/proc/PID/stat`; None if it no longer exists."""
+        """Return a process's state letter, as in `/proc/PID/stat`; None if the process has gone."""
         state: str | None = self._ask({"do": "state", **_named(process)})["state"]
         return state
 
@@ -154,7 +154,7 @@ class Machine:
         self.line.close()
 
     def wait_closed(self) -> None:
-        """Wait until the agent has ended. Kill it after a timeout, which also ends its children."""
+        """Wait until the agent has ended. After a timeout, kill the agent and thus its children."""
         self.line.wait_closed()
 
     def _ask(

@@ -1,7 +1,7 @@
 """Hosts with one network namespace for each node, connected by a bridge.
 
 These hosts can make real network partitions without root. The harness runs in the hub, a separate
-namespace that has the bridge. The harness enters the hub when it executes itself through
+namespace that has the bridge. To enter the hub, the harness executes itself again through
 `enter_prefix`. A bridge in the machine's own namespace would depend on other programs of the
 machine: Docker's FORWARD policy DROP and br_netfilter silently stop bridged traffic.
 
@@ -51,7 +51,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a namespace of our own
 
 
 def enter_prefix(*, root: bool | None = None) -> list[str]:
-    """Return a prefix for a command line. It runs the command inside a new hub.
+    """Return a prefix for a command line, which runs the command inside a new hub.
 
     Args:
         root: Whether the user who will run the command is root; None means: check the current user.
@@ -65,7 +65,7 @@ def enter_prefix(*, root: bool | None = None) -> list[str]:
 
 
 def search_path() -> str:
-    """Return the PATH for programs, with the folders of nft. Many users' PATH lacks these."""
+    """Return the PATH for programs. It includes nft's folders, which many users' PATH lacks."""
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
@@ -133,7 +133,7 @@ class NamespaceHosts(LinkedHosts, LocalHosts):
         return f"{NETWORK}.{self._numbers[node]}"
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in the node's namespace. It ends with the hosts, or with the harness."""
+        """Start a process in the node's namespace; the process ends with the hosts or harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def down(self) -> None:

@@ -1,10 +1,11 @@
 """Namespace hosts with a separate file system of limited size for each node's data.
 
 The file system is a tmpfs, mounted over `nodes/<node>/data` in the node's own mount namespace. So
-this file system has its own size limit, ENOSPC and EROFS, and an ordinary user can mount it. The
-harness accesses the file system through `/proc/<agent>/root`. The file system exists as long as the
-agent exists. `fetch` copies the files back before the hosts go down. If a harness is killed before
-`fetch`, the files are lost. Such a run has no final logs, so the verdict of the run is unknown.
+this file system has its own size limit, and its own errors ENOSPC and EROFS. An ordinary user can
+mount it. The harness accesses the file system through `/proc/<agent>/root`. The file system exists
+as long as the agent exists. `fetch` copies the files back before the hosts go down. If a harness is
+killed before `fetch`, the files are lost. Such a run has no final logs, so the verdict of the run
+is unknown.
 """
 
 import contextlib
@@ -56,13 +57,13 @@ class NamespaceDisks(NamespaceHosts):
         shutil.copytree(here, self._there(node), dirs_exist_ok=True)
 
     def fetch(self, node: str) -> None:
-        """Copy a node's data from the node's own disk back to this machine, over the files here.
+        """Copy a node's data from the node's own disk to this machine, and replace the files here.
 
         The call is idempotent. The folder here is kept, because removing the mount point would
         remove the disk.
 
         Raises:
-            ClusterError: The machine has ended, and its disk no longer exists.
+            ClusterError: The machine has ended, so its disk no longer exists.
         """
         if node not in self._with_disk or node not in self.machines:
             return
@@ -84,7 +85,8 @@ class NamespaceDisks(NamespaceHosts):
         """Write a file until the disk has no room for another byte; return the file's size.
 
         Raises:
-            ClusterError: The machine has ended with its disk, so the folder is not the node's disk.
+            ClusterError: The machine and its disk no longer exist, so the folder is not on the
+                node's disk.
         """
         there = self._there(node)
         if there.stat().st_dev == self._here(node).stat().st_dev:
@@ -102,7 +104,7 @@ class NamespaceDisks(NamespaceHosts):
     def lock_disk(self, node: str) -> None:
         """Make a node's disk read-only.
 
-        The kernel refuses this while a process has a file open for writing on the disk.
+        The kernel refuses this while a process has opened a file on the disk for writing.
         """
         self._remount(node, "ro")
 

@@ -58,11 +58,11 @@ class ProcessHosts(LocalHosts):
         return LOOPBACK
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process. It ends with the hosts, or with the harness."""
+        """Start a process, which ends with the hosts or with the harness."""
         return self.enclosed(node, command, self.machine(node).spawn(node, command))
 
     def machine(self, node: str) -> Machine:
-        """Return the single machine that all nodes share.
+        """Return the one machine that all nodes share.
 
         Raises:
             ClusterError: There is no such node, or the hosts are down.

@@ -1,4 +1,4 @@
-"""Implement `CanLimitResources` for processes of this machine: prlimit and control groups."""
+"""Implement `CanLimitResources` for processes of this machine, with prlimit and control groups."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LocalResources:
-    """The limits of processor share, memory and file handles of servers on this machine.
+    """The limits of servers on this machine: processor share, memory and file handles.
 
     Args:
         processes_file: `RunPaths.processes`. The names of control groups contain the run's mark.
@@ -41,7 +41,8 @@ class LocalResources:
     def enclose(self, node: str, process: ProcessId) -> None:
         """Put a new server into a memory group, which counts the server's later allocations.
 
-        A server that has already ended is not moved; the watch for ended processes reports it.
+        A server that has already ended is not moved; the watch for ended processes reports that
+        server.
 
         Raises:
             ClusterError: The group cannot be made or entered.
@@ -79,7 +80,7 @@ class LocalResources:
         return Handles(numbers=numbers, soft=soft, hard=hard)
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Limit the file descriptors that a process can open to numbers below `soft`."""
+        """Let a process open only file descriptors with numbers below `soft`."""
         hard = self.handles(process).hard
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -164,7 +165,7 @@ class LocalResources:
 
     @cached_property
     def _tree(self) -> Tree:
-        """The places where groups are made. They stay the same, even if our own group changes."""
+        """The places where groups are made. These stay the same, even if our own group changes."""
         return tree()
 
 

@@ -14,7 +14,7 @@ from results.record.clock import pause_until, stopwatch_s
 
 LOOK_INTERVAL_S = 0.05
 QUIET_S = 1.0
-"""After this many seconds without a datagram, no more are expected. A round trip is shorter."""
+"""After this many seconds without a datagram, expect no more datagrams. A round trip is shorter."""
 LIMIT_S = 10.0
 """The seconds to wait after the last datagram was sent."""
 
@@ -26,7 +26,9 @@ def measure(
     address: Callable[[str], str],
     spacing: Message,
 ) -> Mapping[Link, Measured]:
-    """Send series over all links at once. Wait until all are answered, or no more datagrams arrive.
+    """Send series over all links at once.
+
+    Wait until all datagrams are answered, or until no more datagrams arrive.
 
     Args:
         links: The directed links.
@@ -61,7 +63,7 @@ class SentVolley:
         machine: Returns a node's machine.
         address: Returns a node's address.
         count: The number of datagrams over each link.
-        flows: The number of source ports. The datagrams use these ports in turn.
+        flows: The number of source ports. Each datagram uses the next of these ports.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ def measured(returned: Message, arrived: Message) -> Measured:
 
     Args:
         returned: `sent` and `round_trip_ms`.
-        arrived: `numbers` in order of arrival, and `lasted_s`.
+        arrived: `numbers`, in the order in which the datagrams arrived, and `lasted_s`.
     """
     return Measured.of(
         arrived["numbers"],

@@ -1,17 +1,17 @@
 """Delay, lose, duplicate, reorder, slow or stall the packets from one machine to others.
 
 The shaper is a separate program. The shaper starts by its path and uses only the standard library,
-for the same reasons as the agent. It creates a TUN device, and sets the routes to the destinations
-to this device. The shaper reads each packet from the device, applies the link's quality, and sends
-the packet on. The shaper sends through a raw socket that is bound to the original device, so the
-packet does not take the new route (man 7 ip, IP_HDRINCL; man 7 socket, SO_BINDTODEVICE). Packets of
-other links never pass through the shaper.
+for the same reasons as the agent. It creates a TUN device, and changes the routes of the
+destinations so that they lead to this device. The shaper reads each packet from the device, applies
+the link's quality, and sends the packet on. It sends through a raw socket that is bound to the
+original device. So the packet does not take the new route (man 7 ip, IP_HDRINCL; man 7 socket,
+SO_BINDTODEVICE). Packets of other links never pass through the shaper.
 
 When the shaper's process ends, the kernel removes the TUN device and all routes through this
 device. So even after a kill, packets flow as before, without any cleanup. The shaper ends when its
-standard input ends. Before that, it sends all waiting packets, in order.
+standard input ends. Before it ends, it sends all waiting packets, in order.
 
-netem (man 8 tc-netem) does the same, but many kernels lack netem. The shaper needs only
+netem (man 8 tc-netem) also does all this, but many kernels do not have netem. The shaper needs only
 `/dev/net/tun`. Packets from a TUN device contain checksums, and are not larger than the MTU of the
 device.
 """
@@ -38,7 +38,7 @@ IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
 SIOCGIFMTU = 0x8921
 INPUT, ERRORS = 0, 2
 QUEUE_NS = 300_000_000
-"""With a rate limit, packets that would wait longer than this are dropped, as by a full queue."""
+"""If a rate limit would delay a packet longer than this, the shaper drops the packet."""
 HELD_NS = 100_000_000
 """The longest time that a packet is held back for reordering if no later packet comes."""
 BURST_BYTES = 3000
@@ -46,10 +46,10 @@ BURST_BYTES = 3000
 PACKETS_AT_ONCE = 64
 EMPTY_NS = 1_000_000_000
 STALLED_PACKETS = 20_000
-"""The maximum number of packets that wait in a link's stall: 30 MB at the usual MTU.
+"""While a link stalls, at most this many packets wait: 30 MB at the usual MTU.
 
-Further packets are dropped and counted. A stalled connection has at most one window of packets
-waiting, and one more packet for each retry. The time between retries grows.
+Further packets are dropped and counted. For a stalled connection, at most one window of packets
+waits, and one more packet for each retry. The time between retries grows.
 """
 DROPPED = "dropped "
 """The start of the last line that a shaper prints. The number of dropped packets follows."""
@@ -97,8 +97,8 @@ class Line:
     def send(self, packet: bytes, now_ns: int) -> list[Departure]:
         """Return the packets to send when this packet arrives, each with its sending time.
 
-        Each packet has its own jitter, as with netem. So packets in quick succession can overtake
-        each other.
+        Each packet has its own jitter, as with netem. So a packet can overtake another that was
+        sent shortly before.
         """
         draw = self._rng.random
         if draw() < self._loss:
@@ -221,7 +221,8 @@ class Shaper:
     def empty(self) -> None:
         """End all stalls, and send all packets that wait in the shaper or in the TUN device.
 
-        A sender that is faster than the shaper does not delay this. Later packets of it are lost.
+        If a sender is faster than the shaper, the shaper does not wait for it: the sender's later
+        packets are lost.
         """
         for way in self._ways.values():
             way.line.stall_no_more()
@@ -302,9 +303,9 @@ def main(order: dict[str, Any]) -> None:
 def give_back(shaper: Shaper, addresses: "list[str]", device: str) -> None:
     """Send all waiting packets, and then restore the old routes one after the other.
 
-    Packets that a link held back are sent before the link's old route is back. The removal of a
-    route takes milliseconds. Packets that arrive meanwhile are sent right afterwards. A packet on
-    the old route may overtake these packets.
+    Before a link's old route is restored, the packets that the link held back are sent. To remove a
+    route takes milliseconds. Packets that arrive during this time are sent right afterwards. A
+    packet on the old route may overtake these packets.
 
     Args:
         shaper: The shaper of all links.

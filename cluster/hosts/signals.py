@@ -1,4 +1,4 @@
-"""Send signals to processes. A later process with the same pid never gets a signal."""
+"""Send signals to processes; never send one to a new process that reuses the pid of an old one."""
 
 import os
 import signal
@@ -82,8 +82,8 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
 def environment_of(pid: int) -> list[bytes] | None:
     """Return the environment that a process was started with, as `NAME=value` items.
 
-    Return None if the process has ended, or belongs to another user. The result is empty for a
-    moment while the process is being started (man 2 execve).
+    Return None if the process has ended, or belongs to another user. While the process is being
+    started, the result is empty for a moment (man 2 execve).
     """
     try:
         if Path("/proc/self/environ").exists():
@@ -102,7 +102,7 @@ def signal_marked(process: ProcessId, number: signal.Signals, *, mark: bytes) ->
         mark: The mark, `NAME=value`.
 
     Returns:
-        False if nothing was sent, because the process has ended or lacks the mark.
+        False if nothing was sent, because the process has ended or does not have the mark.
 
     Raises:
         PermissionError: The process belongs to another user.
@@ -144,7 +144,7 @@ def wait_gone(processes: Iterable[ProcessId], *, timeout_s: float) -> None:
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of `/proc/PID/stat` from the third (the state) on."""
+    """Return the third field (the state) of `/proc/PID/stat`, and all fields after it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

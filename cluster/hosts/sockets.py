@@ -1,8 +1,8 @@
 """The agent's functions that list, reset and open TCP connections of the machine.
 
-The agent runs this file, which is in the agent's folder. The program needs the standard library
-only. When it is run as a program, it tests whether the kernel can reset connections. If the kernel
-cannot do so, the program prints the reason and ends with exit code 1.
+The agent runs this file, which is in the agent's folder. The file needs the standard library only.
+If you run it as a program, it tests whether the kernel can reset connections. If the kernel cannot
+do so, the program prints the reason and ends with exit code 1.
 
 The kernel itself does the reset (SOCK_DESTROY, man 7 sock_diag, in kernels built with
 CONFIG_INET_DIAG_DESTROY). As after an ABORT call (RFC 9293, section 3.10.5), the socket is closed.
@@ -46,10 +46,10 @@ CONNECT_LIMIT_S = 0.3
 def listed(_order: Order) -> Order:
     """Return the listening ports and the established connections.
 
-    On a machine with foreign processes, only sockets that the run's processes hold are returned. So
-    the result lacks connections that no process has accepted yet. Each connection has the addresses
-    and ports of both ends, and its inode. It also has the number of unacknowledged bytes, and how
-    often these bytes were sent again without an acknowledgement.
+    If a machine also has foreign processes, only the sockets of the run's processes are returned.
+    So connections that no process has accepted yet are missing in the result. Each connection has
+    the addresses and ports of both ends, and its inode. It also has the number of unacknowledged
+    bytes, and how often these bytes were sent again.
     """
     rows = [*_rows()]
     mine = _inodes_of_run()  # After the rows: sockets closed meanwhile do not count.
@@ -122,8 +122,8 @@ def reset(order: Order) -> Order:
 def _destroyed(kernel: socket.socket, ends: "tuple[str, int, str, int]") -> int:
     """Reset an established socket; return the errno, or 0.
 
-    The reset names the cookie (the kernel's id) of the established socket. Without the cookie, the
-    kernel would close the listening socket if the connection no longer exists.
+    The request contains the cookie (the kernel's id) of the established socket. Without the cookie,
+    if the connection no longer exists, the kernel would close the listening socket instead.
     """
     found = _asked(kernel, SOCK_DIAG_BY_FAMILY, ends, ANY_COOKIE)
     if isinstance(found, int):
@@ -158,7 +158,8 @@ def _asked(
 def connect(order: Order) -> Order:
     """Open a new connection to each address and port of `to`; return whether each one opened.
 
-    All connections together get `CONNECT_LIMIT_S` seconds, because the agent waits meanwhile.
+    All connections together get only `CONNECT_LIMIT_S` seconds, because the agent does nothing else
+    while it waits.
     """
     with ExitStack() as opened, selectors.DefaultSelector() as waiting:
         errors: list[int] = []

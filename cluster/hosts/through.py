@@ -1,8 +1,8 @@
 """The FUSE callbacks that pass requests to the folder below a node's data, and apply faults.
 
 The code needs the standard library only. The program `faulty_disk.py` uses these callbacks. Two
-faults can be in force at once: one delays requests, the other breaks them. Each is set and cleared
-separately.
+faults can be in force at once: one delays requests, the other breaks requests. Each fault is set
+and cleared separately.
 """
 
 # ruff: noqa: D102 - the methods of `Through` are FUSE's, and named as system calls
@@ -20,16 +20,16 @@ from typing import Any
 
 READ, WRITE, FLUSH = "read", "write", "fsync"
 LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
-"""The effects of faults on requests; the counts have the same names."""
+"""The effects of faults on requests. The counts of the effects have the same names."""
 MAPPED = {".index", ".timeindex"}
 """Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
 SEGMENT = ".log"
 PROBE = ".logquake-probe"
 """Prefix of the names of probe files, which are written to test a disk."""
 OF_PROBE = "probe's"
-"""This text in a count's name means that the count is about requests on probe files."""
+"""If the name of a count contains this text, the count is about requests on probe files."""
 CLEAR_S = 5.0
-"""Seconds to wait, after a fault is cleared, until no request is being broken any more."""
+"""After a fault is cleared, its last request must end within this many seconds."""
 HIDDEN = ".fuse_hidden"
 """The prefix of the names that libfuse gives to deleted files that are still open. Each name is
 unique in a mount."""
@@ -72,9 +72,10 @@ class Faults:
         self._flushed: dict[str, int] = {}
 
     def set(self, fault: Fault) -> None:
-        """Activate a fault. The counts of the fault's kind restart at zero.
+        """Activate a fault. For this kind of fault, all counts restart at zero.
 
-        A delay replaces an earlier delay. Any other fault replaces the fault that breaks requests.
+        A delay replaces an earlier delay. A fault of any other kind replaces the current fault that
+        breaks requests.
         """
         with self._lock:
             if fault.kind == LATE:
@@ -100,8 +101,8 @@ class Faults:
     def note_moved(self, old: str, new: str) -> None:
         """Record that a file or folder was renamed, or deleted if `new` is empty.
 
-        A segment keeps its recorded size while it stays in the fault's folders. The old name may be
-        used again.
+        A segment keeps its recorded size while it stays in the fault's folders. Kafka may give the
+        old name to a new file.
         """
         with self._lock:
             old, new = old.strip("/"), new.strip("/")
@@ -139,7 +140,8 @@ class Faults:
         Args:
             request: The kind of request.
             path: The file's path.
-            parts: Whether the request can be done in part; false for a request of a single byte.
+            parts: Whether a fault can do only a part of the request; false if the request is for
+                one byte.
 
         Raises:
             OSError: EIO, if the fault refuses the request.
@@ -201,13 +203,13 @@ class Opened:
 
 
 class Through:
-    """The callbacks of FUSE (mfusepy's `Operations`), each applied to the folder below.
+    """The callbacks of FUSE (mfusepy's `Operations`). Each passes its request to the folder below.
 
-    An open file that is unlinked or renamed over has no path any more. For such a file, the
-    kernel's fstat(2) and mfusepy's ftruncate(2) pass no handle. So by default libfuse first renames
-    the file to a hidden name. This class treats the hidden name as a name of the open file. A
-    hidden name never appears in the folder below, because Kafka could not remove a folder that
-    contains a hidden file.
+    An open file has no path any more after it was unlinked, or after another file was renamed to
+    its path. For such a file, the kernel's fstat(2) and mfusepy's ftruncate(2) pass no handle. So
+    by default libfuse first renames the file to a hidden name. This class treats the hidden name as
+    a name of the open file. A hidden name never appears in the folder below, because Kafka could
+    not remove a folder that contains a hidden file.
 
     So when another file is renamed over an open file, the open file disappears from the folder
     below before the new file appears. A process that reads the folder below may find no file at
@@ -227,12 +229,11 @@ class Through:
         self._root, self._faults = root, faults
         self._open: dict[int, Opened] = {}
         self._hidden: dict[str, tuple[int, int]] = {}
-        """The identity of the file for each hidden name."""
+        """For each hidden name, the identity of its file."""
         self._closed: set[str] = set()
         """The hidden names of closed files, which the kernel may still use for a while."""
         self._lock = threading.Lock()
-        """Held while a handle of such a file is used or closed, because handle numbers are
-        reused."""
+        """Held while a handle of a hidden file is used or closed: handle numbers are reused."""
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
         with self._kept(path, fh) as handle:
@@ -437,7 +438,7 @@ class Through:
         return name in self._hidden or name in self._closed
 
     def _forget(self, names: Iterable[str]) -> None:
-        """Forget hidden names that no file has any more. The caller holds the lock."""
+        """Forget hidden names that no longer belong to a file. The caller must hold the lock."""
         for name in names:
             self._closed.add(name)  # First, so that a name is always in one of both.
             self._hidden.pop(name, None)

@@ -22,8 +22,8 @@ After the run, `collect` tidies a node's folder.
 
 This package may import the rest of `cluster`, and `results.record`. `harness` imports this package.
 
-To add a version on Maven Central, no change is needed: use `--system kafka:VERSION[:MODE]`. For
-other jars or another logging library, edit `versions`. For other settings, edit
+To add a version on Maven Central, no change is needed: use `--system kafka:VERSION[:MODE]`. If the
+version has other jars or another logging library, edit `versions`. If it needs other settings, edit
 `configuration.server_properties`. Then run `pytest tests/cluster_kafka` with
 `LOGQUAKE_KAFKA=VERSION` or `LOGQUAKE_KAFKA=VERSION:MODE`.
 """

@@ -47,7 +47,8 @@ class Admin:
         endpoints: The addresses of all brokers.
         answers: Returns whether a node is running and not paused.
         controllers: The names of controllers that are not brokers. One of them may lead the quorum.
-        only: The topics to ask about, to which created topics are added; None means all topics.
+        only: The topics to ask about. Topics that this object creates are added. None means all
+            topics.
         sees: The observations that the system under test supports.
     """
 
@@ -70,8 +71,8 @@ class Admin:
     def view(self) -> ClusterView | None:
         """Ask all nodes at once, and combine the answers into the most recent view of the cluster.
 
-        A broker that is cut off responds with its last, outdated knowledge. This method therefore
-        prefers answers by these rules:
+        A broker that is cut off still responds, but its metadata are outdated. So this method
+        combines the answers by these rules:
 
         - An answer with the highest quorum epoch wins. If the quorum's leader answered, only the
           leader's answer counts.
@@ -79,8 +80,8 @@ class Admin:
           highest leader epoch wins, then the smallest ISR.
         - As soon as a majority names the same leader and epoch, the method stops waiting.
 
-        A system that does not expose its quorum is asked for metadata only. The metadata then also
-        name the controller.
+        A system that does not expose its quorum is asked for metadata only. Then the controller is
+        also known from the metadata.
 
         Returns:
             None if no node answers.
@@ -96,8 +97,8 @@ class Admin:
     def lists_itself(self, node: str) -> bool:
         """Return whether a node answers, and whether its metadata list the node itself as a broker.
 
-        A broker serves requests only after it has read its new registration from the quorum. A new
-        registration starts fenced. So metadata from before a restart never count.
+        A broker serves requests only after it has read its new registration from the quorum.
+        Metadata from before a restart never count, because a new registration starts fenced.
         """
         try:
             answer = self._lines.ask(node, questions.metadata([]), MetadataResponse)
@@ -125,7 +126,7 @@ class Admin:
         orders.delete_topics(self._lines, names, nodes=self._takers())
 
     def elect_preferred(self, place: Place) -> None:
-        """Elect the preferred leader, i.e. the first replica of the assignment, and wait for it.
+        """Elect the preferred leader (the first replica of the assignment); wait for the election.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.
@@ -141,7 +142,7 @@ class Admin:
         orders.elect(self._lines, place, unclean=True, nodes=self._takers())
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Change the replicas of a partition, or their order; wait until this is accepted.
+        """Change the replicas of a partition, or their order; wait until the change is accepted.
 
         Raises:
             ClusterError: The controller refuses, or no node answers.
@@ -150,7 +151,7 @@ class Admin:
         orders.reassign(self._lines, place, ids, nodes=self._takers())
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return the coordinator's node for a group or transactional id, or None if unknown."""
+        """Return the node that coordinates a group or transactional id; None if it is unknown."""
         return coordinator_of(self._lines, kind, key)
 
     def topics_of(self, node: str) -> frozenset[str] | None:

@@ -1,7 +1,7 @@
 """Queries one broker, for scenarios: metadata, replicas, and the responses that clients get.
 
-Each method queries only the named broker, of any version since 0.11. A value that a version does
-not report is None.
+Each method queries only the named broker. The broker can have any version since 0.11. If its
+version does not report a field, the field is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -210,7 +210,7 @@ class Asker:
         current_leader_epoch: int | None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Ask for the partition's end as a consumer does (ListOffsets). Only a leader returns it.
+        """Ask for the partition's end as a consumer does (ListOffsets). Only a leader responds.
 
         Args:
             node: The node to ask.
@@ -232,7 +232,8 @@ class Asker:
         """Ask a node for the state of the controllers' quorum.
 
         A broker, or a combined node, forwards the request to the quorum's leader. A separate
-        controller answers the request itself, but only while it considers itself the leader.
+        controller does not forward the request: it responds only while it considers itself the
+        leader.
 
         Returns:
             None if there is no leader or no quorum, or if the asked controller is not the leader in
@@ -254,7 +255,8 @@ class Asker:
     ) -> QuorumBelief | None:
         """Ask a controller, combined or separate, which node it considers the quorum's leader.
 
-        Unlike in `quorum`, the controller itself responds, even if it is not the leader.
+        The controller itself responds, even if it is not the leader. In this, the method differs
+        from `quorum`.
 
         Returns:
             None if the controller does not report a leader, or if the node is not a controller.
@@ -277,7 +279,7 @@ class Asker:
     def _at_start(
         self, node: str, place: Place, *, timeout_s: float
     ) -> tuple[FetchResponse, int | None]:
-        """Fetch at the log's start; if the broker reports another start, retry once with it."""
+        """Fetch at the log's start. If the broker reports another start, fetch there instead."""
         start: int | None = None
         for _attempt in range(2):
             answer = self._lines.ask(

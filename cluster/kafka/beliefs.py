@@ -1,4 +1,4 @@
-"""Asks a broker which node a coordinator is on, or which topics the broker knows."""
+"""Asks which node coordinates a group or transactional id, or which topics a broker knows."""
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse

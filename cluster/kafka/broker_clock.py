@@ -1,8 +1,9 @@
 """Makes a broker log a line, and reads the broker's clock from the line's timestamp.
 
-A broker closes a connection at once if the first request has an impossible size. All versions log
-this in `server.log`, with the client's address. So Logquake can identify the line. The line's
-timestamp comes from the broker's own clock. The connection has no other effect.
+If the first request on a connection has an impossible size, a broker closes the connection at once.
+Brokers of all versions log this, with the client's address, in `server.log`. So Logquake can
+identify the line. The line's timestamp comes from the broker's own clock. The connection has no
+other effect.
 """
 
 import re
@@ -17,8 +18,7 @@ CONNECT_TIMEOUT_S = 2.0
 SAID_TIMEOUT_S = 5.0
 MOST_KNOCKS = 5
 CLOSE_S = 0.1
-"""A response within this time is accurate enough. After a slower response, the request is
-repeated."""
+"""A response within this time is accurate enough. If it is slower, the request is repeated."""
 LOG = "logs/server.log"
 STAMP_FORMAT = "%Y-%m-%d %H:%M:%S,%f"
 _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
@@ -27,9 +27,9 @@ _STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] "
 def clock_error_s(address: tuple[str, int], disk: Disk, *, node: str) -> float:
     """Return the seconds by which a broker's clock is ahead of this machine's clock.
 
-    The result is accurate to some hundredths of a second. The log is read in this machine's time
-    zone. If the broker's machine has another time zone, only the difference of two results is
-    correct.
+    The error of the result is a few hundredths of a second. Timestamps in the log are taken as
+    times in this machine's time zone. If the broker's machine has another time zone, only the
+    difference of two results is correct.
 
     Args:
         address: Host and port of the broker's listener.

@@ -40,7 +40,8 @@ class BrokerRounds:
         cluster: The broker's cluster.
         topics: The topics to ask about.
         clock: The run's clock.
-        beside: Knows the additional topics whose metadata are requested; None means no such topics.
+        beside: Knows the additional topics whose metadata are requested. None means that there are
+            no additional topics.
 
     Attributes:
         believed: The broker's last metadata of `topics`.
@@ -81,9 +82,9 @@ class BrokerRounds:
         self._turn = 0
 
     def look(self, snapshot: str | None, write: Write) -> None:
-        """Send every request to the broker once, but the quorum request only in every fourth call.
+        """Send each request to the broker once; send the quorum request only in every fourth call.
 
-        Metadata are always requested, because this shows whether the broker answers. See `Rounds`.
+        Metadata are always requested: the response shows that the broker answers. See `Rounds`.
         """
         with_quorum = self._turn % QUORUM_EVERY == 0 or snapshot is not None
         self._turn += 1

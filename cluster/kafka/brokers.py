@@ -18,15 +18,17 @@ ENDED = frozenset({None, "Z", "X"})
 """The states in `/proc/PID/stat` that mean an ended process: none, zombie or dead."""
 STOPPED = "T"
 BY_SIGTERM = 128 + signal.SIGTERM
-"""The exit code of a JVM after SIGTERM, and of other programs that handle the signal."""
+"""The exit code after SIGTERM of a JVM, and of any other program that handles SIGTERM."""
 _IN_ORDER = frozenset({0, BY_SIGTERM, -signal.SIGTERM, None})
 """The exit codes of a regular end after SIGTERM; None means that the code is unknown."""
 _KILLED = frozenset({128 + signal.SIGKILL, -signal.SIGKILL, None})
-"""The exit codes after SIGKILL. Another code means that the process ended just before
-the signal."""
+"""The exit codes after SIGKILL.
+
+Any other code means that the process ended just before the signal.
+"""
 KILL_TIMEOUT_S = 10.0
 REAPED_WITHIN_S = 2.0
-"""The time in seconds for the kernel to free the memory of a process after SIGKILL."""
+"""After SIGKILL, the kernel frees the memory of a process within this many seconds."""
 
 
 @dataclass(slots=True)
@@ -141,8 +143,8 @@ class BrokerProcesses:
 
         Returns:
             True if the broker ended by itself after SIGTERM. True also if the broker had closed its
-                logs and was killed during such a useless wait. False if the broker was killed in
-                another case, or was not running.
+                logs, and was then killed because it waited for an event that cannot occur. False if
+                the broker was killed in another case, or was not running.
         """
         with self._one_turn if self._played_by else nullcontext():
             return self._stopped(self._player(node), timeout_s, waiting)
@@ -245,7 +247,7 @@ class BrokerProcesses:
         return broker is not None and not broker.paused and self._is_running(broker.process)
 
     def exited(self) -> Mapping[str, ProcessId]:
-        """Return the broker processes that Logquake did not end, but that have ended, by node."""
+        """Return, by node, the broker processes that have ended, but not through Logquake."""
         with self._lock:
             brokers = dict(self._brokers)
         return {
@@ -260,7 +262,7 @@ class BrokerProcesses:
             return sum(broker.incarnation for broker in self._brokers.values())
 
     def ended(self) -> Sequence[Ended]:
-        """Return processes, also earlier incarnations, that ended or halted without Logquake."""
+        """Return all processes that ended or halted by themselves; include earlier incarnations."""
         with self._lock:
             brokers = dict(self._brokers)
         found = [*self._replaced]

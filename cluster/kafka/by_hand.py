@@ -22,7 +22,7 @@ from results.record.runtime import new_lock
 
 
 class TopicsByHand:
-    """Sends topic requests over separate connections, so that other requests need not wait.
+    """Sends topic requests over its own connections, so that other requests need not wait.
 
     Requests to the same broker are sent one at a time.
 
@@ -59,8 +59,8 @@ class TopicsByHand:
         request then fails because the topic exists. This method then returns the id of the existing
         topic.
 
-        With KRaft, a replica may be assigned to a fenced broker if another replica of the partition
-        is on an unfenced broker (KIP-841).
+        With KRaft, one replica of a partition may be on a fenced broker if another replica of that
+        partition is on an unfenced broker (KIP-841).
 
         Args:
             name: The topic's name; no topic of this name may exist.
@@ -139,7 +139,7 @@ class TopicsByHand:
         return None
 
     def end_at(self, node: str, place: Place) -> int | None:
-        """Return the high watermark that a broker reports as leader, or None if it reports none."""
+        """Return the high watermark that a broker reports as leader; None without such a report."""
         try:
             answer = self._lines.ask(node, questions.leader_ends([place]), ListOffsetsResponse)
         except WireError:
@@ -147,7 +147,7 @@ class TopicsByHand:
         return rows.log_ends(answer).get(place)
 
     def send(self, node: str, place: Place, payload: bytes, *, timeout_s: float) -> int:
-        """Send one record to the leader with acks=all and without retry, and return its offset.
+        """Send one record to the leader, with acks=all and without retries; return its offset.
 
         Raises:
             ClusterError: The record was not acknowledged; it may still be stored.

@@ -65,7 +65,7 @@ def keep_classes(
 
 
 def _make(archive: Path, java: Java, distribution: Distribution) -> None:
-    """Start a broker, and stop it as soon as it listens: its Java writes the archive at the end."""
+    """Start a broker; stop it as soon as it listens. When its Java ends, it writes the archive."""
     folder = archive.parent / "n1"
     folder.mkdir()
     port, controllers = _free_ports()

@@ -9,7 +9,7 @@ from cluster.protocol import UserError
 
 
 def class_flags(java: Java, distribution: Distribution) -> tuple[str, ...]:
-    """Return the Java flags that load a version's class archive; empty if there is no archive."""
+    """Return the Java flags that load a version's class archive; no flags if it has no archive."""
     if java.elsewhere:  # The archive is on this machine only.
         return ()
     try:

@@ -54,7 +54,7 @@ SESSION_GRACE_S = 15.0
 
 
 class KafkaCluster:
-    """A running Kafka cluster with the protocols `Cluster`, `CanKill` and `CanPause`.
+    """A running Kafka cluster. Implements the protocols `Cluster`, `CanKill` and `CanPause`.
 
     In docstrings, "node" means a broker or a controller; "broker" means only a broker.
 
@@ -117,9 +117,9 @@ class KafkaCluster:
         """Prepare the disks, start all nodes, and wait until each broker is registered and answers.
 
         Args:
-            first: Brokers to start before the others, one after another. Logquake starts each of
-                these after the previous one is registered, so that the first becomes controller in
-                ZooKeeper mode. In mode `combined` it does not wait: a single node has no quorum.
+            first: Brokers to start before the others, one after another. Each waits until the
+                broker before it is registered. So in ZooKeeper mode the first becomes controller.
+                In mode `combined` none waits, because a single node has no quorum.
             inherited: Whether the nodes' folders hold data of an earlier cluster of this plan.
 
         Raises:
@@ -153,7 +153,7 @@ class KafkaCluster:
         ended. The disk must be prepared.
 
         Raises:
-            ClusterError: The server is already running, or its old registration stays.
+            ClusterError: The server is already running, or ZooKeeper keeps its old registration.
         """
         of_broker = node != ZOOKEEPER_MACHINE and not self._processes.runs(node)
         if of_broker and isinstance(self._admin, ZooKeeperAdmin):
@@ -165,7 +165,7 @@ class KafkaCluster:
         return self._processes.stop(node, timeout_s)
 
     def stop(self, timeout_s: float) -> dict[str, bool]:
-        """Stop all nodes for good, in an order in which each can end by itself; ZooKeeper is last.
+        """Stop all nodes for good; ZooKeeper is last. The order allows each node to end by itself.
 
         A broker ends after its controller permits its shutdown:
 
@@ -176,7 +176,7 @@ class KafkaCluster:
           for a lost quorum (see `stopping`). On a busy machine, this wait can still occur.
 
         Args:
-            timeout_s: The time limit in seconds for each node, after which it is killed.
+            timeout_s: The time limit in seconds for each node. Then the node is killed.
 
         Returns:
             For each node, whether it ended by itself. True also for a node that was killed while it
@@ -213,7 +213,7 @@ class KafkaCluster:
         self._processes.kill(node)
 
     def excuse_end(self, node: str) -> None:
-        """Send no signal, but treat a later end of the node's broker as caused by a fault."""
+        """Send no signal, but if the node's broker ends later, treat this as caused by a fault."""
         self._processes.excuse(node)
 
     def pause_node(self, node: str) -> None:
@@ -253,12 +253,13 @@ class KafkaCluster:
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
+            life: The start of the server whose lines are wanted: 1 for the first start, 0 for the
+                last.
         """
         return self._layout.complaints(node, life=life)
 
     def stacks(self) -> dict[str, str]:
-        """Make running JVMs print their stacks; return their deadlocks by node, if any."""
+        """Make all running JVMs print their stacks; return the deadlocks of each node."""
         if not self._plan.is_kafka:
             return {}
         running = [node for node in (*self.nodes, *self.controllers) if self.answers(node)]
@@ -280,10 +281,10 @@ class KafkaCluster:
     def is_back(self, node: str) -> bool:
         """Return whether a node is registered again after its start, and answers requests.
 
-        The broker's own metadata must list it; this proves a new registration
-        (`Admin.lists_itself`). The node with the newest knowledge of the quorum must list it, too.
-        A separate controller is back when it answers. ZooKeeper is back when it serves requests and
-        knows a controller and all running brokers.
+        The broker's own metadata must list the broker: it is newly registered
+        (`Admin.lists_itself`). The node with the newest knowledge of the quorum must list the
+        broker, too. A separate controller is back when it answers. ZooKeeper is back when it serves
+        requests and knows a controller and all running brokers.
         """
         at = self._layout.zookeeper
         if node == ZOOKEEPER_MACHINE:
@@ -390,8 +391,8 @@ class KafkaCluster:
 
         Args:
             places: The partitions, as (topic, partition).
-            committed: True: return the last stable offset, where a read_committed consumer stops,
-                once it has reached the end of the log. False: return the high watermark.
+            committed: True: return the last stable offset (where a read_committed consumer stops)
+                once it is at the end of the log. False: return the high watermark.
             timeout_s: The time limit in seconds, after which the latest responses are returned.
         """
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
@@ -464,7 +465,7 @@ class KafkaCluster:
     def _stop_brokers(
         self, order: Sequence[Sequence[str]], stop: Callable[[str], bool]
     ) -> dict[str, bool]:
-        """Stop groups of brokers in order, each after the previous group has unregistered."""
+        """Stop groups of brokers in turn, each when the groups before it have unregistered."""
         tasks: dict[str, Task[bool]] = {}
         try:
             for group in order:

@@ -2,8 +2,8 @@
 
 These files stay: `server.properties`, `log4j2.properties` and `logs/`. In `data/` the segments
 (`*.log`), checkpoint files, `meta.properties`, `quorum-state` and the quorum's snapshots stay.
-Indexes and producer snapshots, which can be rebuilt from the segments, are deleted. Temporary files
-are deleted too.
+Indexes and producer snapshots are deleted, because they can be rebuilt from the segments. Temporary
+files are deleted too.
 """
 
 import shutil

@@ -1,8 +1,8 @@
 """Writes the settings of one node: a broker, a controller or both, with KRaft or ZooKeeper.
 
-Settings differ from Kafka's defaults for two reasons. Faults in a run last seconds, so default
-timeouts of tens of seconds would hide the faults. Also, all nodes share one machine with their
-clients.
+Settings differ from Kafka's defaults for two reasons. The first is that faults in a run last
+seconds, so default timeouts of tens of seconds would hide the faults. The second reason is that all
+nodes and their clients share one machine.
 """
 
 from collections.abc import Mapping

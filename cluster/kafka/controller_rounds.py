@@ -1,4 +1,4 @@
-"""The observer's repeated requests to a separate controller, for the leader that it knows."""
+"""The observer's repeated requests to a separate controller, about the leader that it knows."""
 
 import logging
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 class ControllerRounds:
     """The observer's requests to one separate controller; implements `Rounds`.
 
-    In every round the controller reports the leader that it knows. That leader reports the
-    controller's log end offset and high watermark.
+    In every round the controller reports which leader it knows. That leader then reports the log
+    end offset and the high watermark of the controller.
 
     Args:
         node: The controller's name.

@@ -1,4 +1,4 @@
-"""Sends requests to brokers of every version, converting between message versions.
+"""Sends requests to brokers of every version, and converts messages between versions.
 
 `questions` defines each request once, in one version. If a broker supports only older versions, the
 newest supported version is used. Fields that this version lacks are dropped, unless the request
@@ -104,7 +104,7 @@ def recast(said: Entity, form: type[E]) -> E:
 
 
 def inexpressible(question: Entity, form: type[Entity]) -> str | None:
-    """Return the name of a field that the other version lacks and whose value is not the default.
+    """Return the name of a non-default field that the other version of the message does not have.
 
     Return None if there is no such field.
 
@@ -138,7 +138,7 @@ def _recast_value(value: Any, inner: type[Entity] | None) -> Any:  # noqa: ANN40
 def _plan(
     source: type[Entity], form: type[Entity]
 ) -> tuple[tuple[str, type[Entity] | None, bool, object], ...]:
-    """Return, for each field of `form`, how to fill the field when converting from `source`.
+    """Return how to fill each field of `form` when a message of type `source` is converted.
 
     Returns:
         For each field: the name, the class of nested messages, whether `source` has the field, and

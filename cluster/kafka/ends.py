@@ -1,4 +1,4 @@
-"""Asks partition leaders for the ends of their logs, until all have answered."""
+"""Asks partition leaders for the ends of their logs, until all leaders have answered."""
 
 from collections.abc import Callable, Iterable
 
@@ -26,16 +26,16 @@ def leader_ends(
 ) -> dict[Place, int]:
     """Ask the leaders for high watermarks or last stable offsets, and return them by partition.
 
-    A last stable offset is requested again until it reaches the leader's log end. With acks=1 a
-    record is acknowledged before it is committed, so this may take some time.
+    A last stable offset is requested again until it is at the leader's log end. This may take some
+    time, because with acks=1 a record is acknowledged before it is committed.
 
     Args:
         lines: Connections to the brokers.
         view: Returns a view of the cluster with the current leaders.
         places: The partitions, as (topic, partition).
         committed: True for last stable offsets, False for high watermarks.
-        of_replicas: Whether leaders report the log end offsets of their own replicas. If not, a
-            last stable offset only has to reach the high watermark.
+        of_replicas: Whether leaders report the log end offsets of their own replicas. If False, a
+            last stable offset only has to be at the high watermark.
         timeout_s: The time limit in seconds, after which the latest responses are returned.
     """
     missing = set(places)

@@ -3,7 +3,7 @@
 For each tested version, `hashes/` has a file in the format of sha256sum. The file lists all needed
 jars, and only these are downloaded. For any other version, the POMs in the repository list the
 jars, and the repository has a checksum beside each jar. Logquake compares each jar with this
-checksum. Later downloads are compared with the first.
+checksum. If a jar is downloaded again later, Logquake also compares it with the first download.
 
 A manifest with the sizes and hashes of all jars is written last, in one atomic step. Without a
 manifest a version counts as not downloaded. A file that differs from its manifest is downloaded
@@ -145,7 +145,7 @@ def _listed(manifest: Path) -> list[_File]:
 
 
 def _shipped(version: str) -> dict[str, str]:
-    """Return the SHA-256 that Logquake ships for each jar of a version, by path; may be empty."""
+    """Return the SHA-256 of each jar of a version, by path, from Logquake's own list, if any."""
     file = _HASHES / f"{version}.sha256"
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     pairs = (line.split() for line in text.splitlines())

@@ -33,7 +33,8 @@ TAIL_BYTES = 32_768
 WIDE_BYTES = 262_144
 """How many bytes at the end of a log are searched for an error about missing file handles.
 
-The error may be far before the end, because a line for each partition follows the error.
+After the error, the log has one more line for each partition, so the error may be far before the
+end.
 """
 MAX_COMPLAINTS = 6
 _COMPLAINT = re.compile(
@@ -78,8 +79,7 @@ class Layout:
         }
         self._inner_ports = {node: place.controller_port for node, place in places.items()}
         self._starts: dict[str, dict[int, list[Mapping[str, int | None]]]] = {}
-        """The sizes of the logs at each attempt to start a node, by node and incarnation; None:
-        unknown."""
+        """By node and incarnation: the log sizes at each attempt to start. None: unknown."""
 
     def played_by(self, node: str) -> str:
         """Return the node whose process runs a given node's broker.
@@ -131,7 +131,8 @@ class Layout:
     def command(self, node: str, incarnation: int = 1) -> Command:
         """Return the command that starts a node's server, or ZooKeeper on its machine.
 
-        The method notes the current log sizes, so that `last_words` skips earlier lines.
+        The method also records the current sizes of the logs. So `last_words` can skip earlier
+        lines.
 
         Args:
             node: The server's node.
@@ -286,7 +287,7 @@ def _size(disk: Disk, path: str) -> int | None:
 
 
 def _tail(disk: Disk, path: str, size: int, *, since: int | None) -> str:
-    """Return the file's last bytes after an offset; if the file has shrunk, its last bytes."""
+    """Return the last bytes after an offset; if the file is shorter, return its last bytes."""
     written = _size(disk, path)
     if since is None or written is None:
         return ""

@@ -1,4 +1,4 @@
-"""One connection to each node. Several threads share it and send one request at a time."""
+"""One connection to each node. Threads share this connection, and send one request at a time."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ class Lines:
         self._locks = {node: new_lock() for node in endpoints}
 
     def answers(self, node: str) -> bool:
-        """Return whether a node is running and not paused, so that a request is worthwhile."""
+        """Return whether a node is running and not paused. Otherwise, send no request."""
         return self._answers(node)
 
     def ask(

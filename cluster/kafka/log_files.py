@@ -21,7 +21,7 @@ class LogFile:
 
     Attributes:
         name: The file name, such as `controller.log`.
-        loggers: The loggers that write only to this file. Empty means all other loggers.
+        loggers: The loggers that write only to this file. An empty tuple means all other loggers.
         level: The lowest level that is written.
     """
 
@@ -51,8 +51,8 @@ ZOOKEEPER_FILES = (LogFile(name="zookeeper.log"),)
 def node_files(mode: Mode) -> tuple[LogFile, ...]:
     """Return the log files of a broker, or of a separate controller.
 
-    In ZooKeeper mode the level of `state-change.log` is trace. Up to 2.x a broker logs new leaders
-    and followers only at this level.
+    In ZooKeeper mode the level of `state-change.log` is trace. Brokers up to 2.x log the choice of
+    leaders and followers only at this level.
     """
     level = "trace" if mode is Mode.ZOOKEEPER else "info"
     controllers = ("org.apache.kafka.controller", "kafka.controller")

@@ -1,4 +1,4 @@
-"""The interface that an observer needs of a cluster."""
+"""The methods and attributes that an observer needs from a cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -1,8 +1,8 @@
 """Asks each broker several times a second, and writes the responses to the run's record.
 
-A client library would ask any broker and keep only the newest answer. But disagreements between
-brokers show problems of a cluster. So each broker has its own thread and connections with short
-time limits. A paused or cut-off broker does not delay others.
+A client library would ask any broker and keep only the newest answer. But if brokers disagree, the
+cluster has a problem. So each broker has its own thread, and its own connections with short time
+limits. Then a paused or cut-off broker does not delay the requests to the others.
 """
 
 import logging
@@ -34,7 +34,7 @@ class Observer:
         topics: The topics to ask about.
         clock: The run's clock.
         live: The run's existing folder `record/live`.
-        beside: Knows additional topics whose leaders and ISRs are requested.
+        beside: Knows the additional topics. For these, only the leaders and ISRs are requested.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Observer:
             watch.stop()
 
     def note(self, timeout_s: float) -> frozenset[str]:
-        """Take the last snapshot before brokers stop, with a row for every replica and leader.
+        """Take the last snapshot before brokers stop: a row for every replica and leader.
 
         The rows of `replica_states` have the snapshot name `noted`.
 

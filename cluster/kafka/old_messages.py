@@ -44,7 +44,7 @@ class _Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPartition(_Asked):
-    """A requested partition, and the epoch whose end is requested."""
+    """A requested partition, and the epoch whose end offset is requested."""
 
     partition: i32 = field(metadata=_INT32)
     leader_epoch: i32 = field(metadata=_INT32)

@@ -40,9 +40,9 @@ def open_transactions(
     """Return one sentence for each open transaction, by partition.
 
     Leaders report open transactions, and coordinators report the state of each transaction. A
-    hanging transaction is open in a partition, but no coordinator has it open. It never ends.
-    Brokers before 2.8 cannot report open transactions. Brokers before 3.0 cannot report the
-    coordinator's state.
+    hanging transaction is open in a partition, but no coordinator knows it as open. So it never
+    ends. Brokers before 2.8 cannot report open transactions. Coordinators before 3.0 cannot report
+    the state of a transaction.
 
     Args:
         lines: Connections to the brokers.

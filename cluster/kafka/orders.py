@@ -59,7 +59,7 @@ def create_topics(
     Args:
         lines: Connections to the brokers.
         request: The request with the topics.
-        nodes: The nodes to ask in turn; the first answer counts.
+        nodes: The nodes to ask, one after another, until one of them responds.
 
     Raises:
         UserError: Kafka refuses the topics for a reason that the user can fix.
@@ -106,7 +106,7 @@ def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -
 
 
 def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:
-    """Elect a partition's leader: the preferred one, or with `unclean` any live replica (KIP-460).
+    """Elect a partition's preferred leader; with `unclean`, elect any live replica (KIP-460).
 
     Raises:
         ClusterError: No node answers, or the controller refuses.

@@ -23,7 +23,7 @@ from results.record.clock import unix_s
 ANSWER_LIMIT_S = 10.0
 """The time limit in seconds of one request; with acks=all the broker waits for all replicas."""
 _OF_BROKER = 0.8
-"""The part of the time limit that the replicas may use. The rest is for the broker's response."""
+"""The share of the time limit for the replicas. The rest is for the leader's response."""
 NO_PRODUCER = (ProducerId(-1), i16(-1))
 """The producer id and epoch of a record without idempotence."""
 _ALL_REPLICAS = i16(-1)
@@ -59,7 +59,7 @@ def produce(
     Args:
         lines: Connections to the brokers.
         node: The node to send to.
-        place: The partition, which the node must lead.
+        place: The partition. The node must be its leader.
         payload: The record's value.
         transactional_id: None for a record outside a transaction.
         producer: The producer's id and epoch.

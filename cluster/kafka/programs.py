@@ -59,7 +59,7 @@ class Seat:
 
 
 class Programs(Protocol):
-    """The interface for preparing and starting servers of one kind.
+    """The interface of a class that prepares and starts servers of one kind.
 
     Attributes:
         software: The files that a machine with its own file system needs.
@@ -98,8 +98,8 @@ class Programs(Protocol):
 
         Args:
             seat: The place of the server.
-            java: Returns the Java of a machine with its own file system, or None for this machine's
-                Java.
+            java: Returns the Java of the server's machine; None if it uses the files of this
+                machine.
         """
 
 
@@ -119,7 +119,7 @@ class KafkaPrograms:
 
     @property
     def reads_all_at_start(self) -> bool:
-        """False: Kafka skips cleanly closed logs, and reads only the last segments of others."""
+        """False: Kafka skips cleanly closed logs; of other logs, it reads the last segments."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Sends the observer's requests to a node, and rejects the responses if it restarts meanwhile."""
+"""Sends the observer's requests to a node. If the node restarts meanwhile, rejects the response."""
 
 from collections.abc import Callable
 

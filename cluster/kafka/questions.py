@@ -72,10 +72,10 @@ def quorum() -> DescribeQuorumRequest:
 
 
 def quorum_belief() -> QuorumFetchRequest:
-    """Ask a controller for the quorum's leader, by a fetch request without an epoch.
+    """Ask a controller for the quorum's leader: send a fetch request without an epoch.
 
-    The controller serves no data for this request. The response always names the leader and the
-    epoch that the controller knows, even with an error (KIP-595).
+    The controller returns no data for this request. But its response always names the leader and
+    the epoch that it knows, even if the response is an error (KIP-595).
     """
     partition = QuorumFetchPartition(
         partition=i32(0), fetch_offset=i64(0), partition_max_bytes=i32(1)
@@ -112,7 +112,7 @@ def producers(places: Iterable[Place]) -> DescribeProducersRequest:
 
 
 def transactions_of(producer_ids: Iterable[int]) -> ListTransactionsRequest:
-    """Ask a broker which transactional ids of some producers it coordinates (KIP-664)."""
+    """Ask a broker which transactional ids of these producers the broker coordinates (KIP-664)."""
     return ListTransactionsRequest(
         state_filters=(), producer_id_filters=tuple(map(ProducerId, map(i64, producer_ids)))
     )
@@ -129,12 +129,12 @@ def replica_ends(places: Iterable[Place]) -> ListOffsetsRequest:
 
 
 def log_starts(starts: Mapping[Place, int]) -> FetchRequest:
-    """Fetch a minimum of data at each log's start, to get the replica's high watermark.
+    """Fetch as little as possible at each log's start, to get the replica's high watermark.
 
-    Every fetch response has the high watermark. The log's start is used because it exists in every
-    replica: a fetch beyond a follower's log end returns OFFSET_OUT_OF_RANGE without a high
-    watermark. The response has at most one batch for all partitions (KIP-74). Before 2.4 (KIP-392)
-    a follower answers only the debugging consumer.
+    Every fetch response has the high watermark. The fetch is at the log's start because every
+    replica has this offset. A fetch beyond a follower's log end would return OFFSET_OUT_OF_RANGE
+    without a high watermark. The response has at most one batch for all partitions (KIP-74). A
+    follower before 2.4 (KIP-392) responds only to the debugging consumer.
 
     Args:
         starts: The log start offset of each partition.
@@ -200,7 +200,7 @@ def new_topic(
     configs: Mapping[str, str],
     timeout_s: float,
 ) -> CreateTopicsRequest:
-    """Ask for a new topic with a given assignment of broker ids by partition."""
+    """Ask for a new topic. `assignment` has the broker ids of each partition's replicas."""
     topic = CreatableTopic(
         name=TopicName(name),
         num_partitions=i32(-1),

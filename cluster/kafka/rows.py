@@ -59,7 +59,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaEnds:
-    """A replica's own high watermark, last stable offset and log start, from a Fetch response."""
+    """The high watermark, last stable offset and log start that a replica itself reports."""
 
     high_watermark: int
     last_stable_offset: int
@@ -73,7 +73,8 @@ class QuorumState:
     Attributes:
         role: leader, follower (a voter) or observer (no voter). None if no leader is known.
         epoch, leader: The quorum's epoch, and the leader's node id or -1.
-        high_watermark, log_end_offset: The values that the leader reports; None if not reported.
+        high_watermark, log_end_offset: The offsets that the leader reports; None if it does not
+            report them.
     """
 
     role: str | None
@@ -88,7 +89,7 @@ def beliefs(answer: MetadataResponse, topic_ids: Mapping[str, str]) -> Iterator[
 
     Args:
         answer: The broker's answer.
-        topic_ids: Topic ids by topic, for brokers that do not report ids (before Kafka 2.8).
+        topic_ids: The id of each topic, for brokers that do not report ids (before Kafka 2.8).
     """
     for topic in answer.topics:
         for state in topic.partitions:
@@ -106,8 +107,8 @@ def claims(
 ) -> Iterator[Leadership]:
     """Yield the partitions for which a broker answers as the leader.
 
-    Partitions with an error are skipped. Up to Kafka 2.1 the response has no leader epoch; the
-    result then has epoch -1.
+    Partitions with an error are skipped. Responses up to Kafka 2.1 have no leader epoch. Then the
+    result has epoch -1.
     """
     for topic in answer.topics:
         for each in topic.partitions:
@@ -167,10 +168,10 @@ def quorum_state(answer: DescribeQuorumResponse, node: str) -> QuorumState | Non
 
 
 def quorum_belief(answer: QuorumFetchResponse, node: str) -> QuorumState | None:
-    """Return the quorum's leader that a controller knows, or None if it does not report one.
+    """Return the quorum's leader that a controller reports, or None if it reports no leader.
 
-    The controller includes the leader in an error response. An error is normal, because the request
-    states no epoch.
+    The response is normally an error, because the request states no epoch. The error response also
+    contains the leader.
     """
     told = [each for topic in answer.responses for each in topic.partitions]
     if not told or told[0].current_leader.leader_epoch < 0:
@@ -201,7 +202,7 @@ class RowMaker:
     _quorum: Thinning = field(default_factory=lambda: Thinning(repeat_ns=LEADER_REPEAT_NS))
 
     def leadership(self, source: str, said: Leadership, at: Moment) -> Row | None:
-        """Return a row of `leadership`, or None if it repeats known values."""
+        """Return a row of `leadership`, or None if the row would repeat known values."""
         deciding = (said.topic_id, said.leader, said.leader_epoch, said.isr, at.incarnation)
         growing = () if said.high_watermark is None else (said.high_watermark,)
         thinning = self._claims if source == "list-offsets" else self._beliefs
@@ -227,7 +228,7 @@ class RowMaker:
     def replica(
         self, place: Place, end: int | None, *, ends: ReplicaEnds | None, at: Moment
     ) -> Row | None:
-        """Return a row of `replica_states`, or None if it repeats known values."""
+        """Return a row of `replica_states`, or None if the row would repeat known values."""
         high = ends.high_watermark if ends else None
         stable = ends.last_stable_offset if ends and ends.last_stable_offset >= 0 else None
         start = ends.log_start_offset if ends and ends.log_start_offset >= 0 else None
@@ -257,7 +258,7 @@ class RowMaker:
         )
 
     def quorum(self, state: QuorumState, at: Moment) -> Row | None:
-        """Return a row of `quorum_states`, or None if it repeats known values."""
+        """Return a row of `quorum_states`, or None if the row would repeat known values."""
         due = self._quorum.is_due(
             "quorum",
             at_ns=at.observed_ns,

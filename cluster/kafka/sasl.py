@@ -23,7 +23,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 TOKEN_TIMEOUT_S = 10.0
 TOKEN_LIFE_S = 3600
 _EARLY_S = 30.0
-"""The time in seconds before a token's expiry at which a new token is requested."""
+"""A new token is requested this many seconds before the old token expires."""
 
 
 class SaslError(ClusterError):
@@ -107,7 +107,7 @@ def _attributes(message: str) -> dict[str, str]:
 
 
 def _unsecured_token(config: str) -> str:
-    """Return an unsigned token, as librdkafka makes it for a setting `principal=NAME ...`."""
+    """Return the unsigned token that librdkafka makes for a setting `principal=NAME ...`."""
     told = dict(each.partition("=")[::2] for each in config.split())
     begun = int(unix_s())
     life_s = int(told.get("lifeSeconds", TOKEN_LIFE_S))

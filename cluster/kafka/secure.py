@@ -1,4 +1,4 @@
-"""A connection with TLS, SASL or both, for secured clusters; used through `wire.dialling`.
+"""A connection with TLS, SASL or both, for secured clusters. To use it, see `wire.dialling`.
 
 Settings have librdkafka's names and meaning: `security.protocol`, `ssl.*`, `sasl.*`.
 """
@@ -26,11 +26,11 @@ from results.record.clock import stopwatch_s
 GREETING_S = 3.0
 """The time limit in seconds for the TLS and SASL handshake.
 
-This limit is separate from the request's limit, which is usually shorter. Under the request's limit
-a slow handshake would be interrupted at every attempt.
+This limit is separate from the request's limit, which is usually shorter. Otherwise the request's
+limit would interrupt a slow handshake at every attempt.
 """
 SESSION_SHARE = 0.8
-"""The share of the broker's session lifetime after which a connection is reopened."""
+"""When this share of the broker's session lifetime has passed, a connection is reopened."""
 
 
 class RefusedError(WireError):
@@ -57,7 +57,7 @@ def dial_by(settings: Mapping[str, str]) -> Dial:
 
 
 def tls_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the TLS context with certificates and the rules for checking them.
+    """Return the TLS context, with certificates and with the rules by which they are checked.
 
     Raises:
         UserError: A file cannot be read, or has the wrong content.
@@ -99,7 +99,7 @@ def _show_ours(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
 
 
 class SecureConnection(Connection):
-    """A connection that begins with a TLS handshake, SASL authentication or both.
+    """A connection that begins with a TLS handshake, with SASL authentication, or with both.
 
     Args:
         host: The broker's address.
@@ -119,7 +119,7 @@ class SecureConnection(Connection):
     def is_open(self) -> bool:
         """Return whether the next request can use the open connection.
 
-        The connection is closed first if its session is about to expire (KIP-368).
+        If the connection's session is about to expire (KIP-368), close the connection first.
         """
         if self._until_s is not None and stopwatch_s() >= self._until_s:
             self.close()

@@ -19,7 +19,10 @@ from cluster.kafka.wire import WireError
 from cluster.protocol import CoordinatorKind, Endpoint
 
 _ANSWER_S = 5.0
-"""The time limit in seconds. The coordinator itself must ask leaders and the share coordinator."""
+"""The time limit in seconds. Before its response, the coordinator must ask other nodes.
+
+It asks the leaders and the share coordinator.
+"""
 
 
 def share_lags(

@@ -1,8 +1,8 @@
 """Makes JVMs print their thread stacks with SIGQUIT, and finds deadlocks in the output.
 
-HotSpot prints the threads first. Then comes "Found one Java-level deadlock:" with each thread of
-the cycle, and the owner of the lock for which the thread waits. The heap comes last. All output
-goes to the process's standard output.
+HotSpot prints the threads first. Then comes "Found one Java-level deadlock:", followed by each
+thread of the cycle and the owner of the lock that this thread waits for. The heap comes last. All
+output goes to the process's standard output.
 """
 
 import re

@@ -1,10 +1,10 @@
 """Detects controllers that wait in vain for a lost quorum while a cluster stops for good.
 
 A stopping controller waits up to 5 s for the other voters (`KafkaRaftClient.shutdown`). The last
-controllers wait for voters that have ended already. Logquake kills such a controller if the wait is
-all that remains. Two signs must show this: the node's log shows that the wait began and did not
-end, and the node's broker has closed all logs. A separate controller never shows the second sign,
-so Logquake waits for its end.
+controllers wait for voters that have ended already. If a controller has nothing left to do but to
+wait, Logquake kills it. Two signs must show this: by the node's log, the wait has begun and not
+ended; and the node's broker has closed all its logs. A separate controller has no broker. So
+Logquake does not kill it early, but waits until it ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,10 @@ BEGUN = b"] Beginning graceful shutdown ("
 _OVER = (b"raceful shutdown completed", b"raceful shutdown timed out", b"raceful shutdown failed")
 _ASKED_EACH_S = 0.2
 _GONE_FOR_S = 1.0
-"""How many seconds a quorum must be lost before a kill. A voter that can end by itself ends in this
-time."""
+"""Before a kill, the quorum must be lost for this many seconds.
+
+Any voter that can end by itself ends within this time.
+"""
 _LOG = "logs/server.log"
 _CLOSED = f"{DATA}/{CLEAN_SHUTDOWN}"
 
@@ -39,11 +41,11 @@ class Quorum:
         self._ended: set[str] = set()
 
     def tell(self, node: str) -> None:
-        """Record that a voter was asked to stop. Only the ends of such voters count."""
+        """Record that a voter was asked to stop. If other voters end, `is_gone` ignores this."""
         self._told.add(node)
 
     def is_gone(self) -> bool:
-        """Return whether so many voters have ended that no majority remains."""
+        """Return whether the voters that have not ended are no longer a majority."""
         left = [each for each in self._voters if each in self._told - self._ended]
         self._ended |= {each for each in left if not self._runs(each)}
         return (len(self._voters) - len(self._ended)) * 2 <= len(self._voters)
@@ -76,9 +78,9 @@ class Voter:
             self._log_bytes, self._can_tell = 0, False
 
     def waits_in_vain(self) -> bool:
-        """Return whether the voter only waits for voters that have ended; False if this is unknown.
+        """Return whether the voter waits only for voters that have ended; False if unknown.
 
-        Frequent calls are allowed.
+        You can call this often.
         """
         now_s = stopwatch_s()
         if not self._can_tell or now_s < self._asked_s + _ASKED_EACH_S:

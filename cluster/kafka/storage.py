@@ -20,7 +20,7 @@ from cluster.protocol import ClusterError, unwritable
 
 FORMAT_TIMEOUT_S = 60
 LEAST_HEAP_MB = 128
-"""The initial heap of a JVM in MiB, unless the maximum heap is smaller."""
+"""The initial heap of a JVM in MiB. If the maximum heap is smaller, it is the initial heap."""
 DEFAULT_HEAP_MB = 512
 
 

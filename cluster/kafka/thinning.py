@@ -1,8 +1,8 @@
 """Decides which repeated observations are written as rows.
 
-Brokers are asked several times a second, and mostly repeat what they responded before. Values that
-verdicts depend on are written at every change: leaders, epochs, ISRs and decreasing numbers.
-Growing numbers are written at most twice a second.
+Brokers are asked several times a second, and most responses contain nothing new. Some values decide
+verdicts, so they are written at every change: leaders, epochs, ISRs and decreasing numbers. Growing
+numbers are written at most twice a second.
 """
 
 from collections.abc import Hashable
@@ -34,10 +34,10 @@ class Thinning:
     def is_due(
         self, key: Hashable, *, at_ns: int, deciding: Hashable, growing: tuple[int, ...] = ()
     ) -> bool:
-        """Return whether to write a row; if so, remember this row as the key's last row.
+        """Return whether to write a row. If so, remember this row as the last one of its key.
 
         Args:
-            key: The subject of the row: a partition and a source.
+            key: A partition and the source of the observation. The row is about this partition.
             at_ns: The time of the observation.
             deciding: Values that decide verdicts. A row is written after every change of these
                 values.

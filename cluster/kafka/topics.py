@@ -23,7 +23,7 @@ class Maker(Protocol):
         """Create topics."""
 
     def view(self) -> ClusterView | None:
-        """Return the cluster's state as the nodes report it, or None if none answers."""
+        """Return the cluster's state as the nodes report it; None if no node answers."""
 
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float

@@ -34,7 +34,7 @@ from cluster.protocol import CoordinatorKind
 from results.record.clock import wait_until
 
 READY_LIMIT_S = 40.0
-"""How many seconds to wait for a coordinator. The first request also creates the internal topic."""
+"""How many seconds to wait for a coordinator. The first wait includes the creation of a topic."""
 
 
 class TransactionByHand:
@@ -95,7 +95,7 @@ class TransactionByHand:
         )
 
     def end(self, *, committed: bool) -> None:
-        """Ask the coordinator to commit or abort; the response comes before the marker is written.
+        """Ask the coordinator to commit or abort. It responds before it writes the marker.
 
         Raises:
             WireError: No response came.
@@ -144,7 +144,7 @@ S = TypeVar("S", bound=_Answer)
 
 
 def _accepted(what: str, ask: Callable[[], S]) -> S:
-    """Repeat a request until it is accepted; a starting coordinator refuses requests for a while.
+    """Repeat a request until it is accepted: after its start, a coordinator first refuses requests.
 
     Raises:
         RefusedError: The refusal is final.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 Numbers = tuple[int, ...]
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
-"""The value for a missing topic id. Topics without an id exist only before 2.8 (KIP-516)."""
+"""Logquake's id for a topic without an id. Before 2.8 (KIP-516), topics have no ids."""
 
 _LOG4J1 = frozenset({"log4j:log4j", "org.slf4j:slf4j-log4j12"})
 """The artifacts of the abandoned log4j 1, which reload4j replaces. Kafka 0.11 depends on these
@@ -27,7 +27,7 @@ _LOG4J2_OF = {
 """The artifact that connects slf4j to log4j 2, by slf4j's major version."""
 
 LAST_WITH_LOG4J1: Numbers = (3, 9)
-"""The last version with log4j 1 or its successor reload4j; later ones use log4j 2 (KIP-653)."""
+"""Versions up to this one use log4j 1 or its successor reload4j; later ones, log4j 2 (KIP-653)."""
 
 
 def numbers_of(version: str) -> Numbers:
@@ -39,7 +39,7 @@ def numbers_of(version: str) -> Numbers:
 
 
 def server_artifact(numbers: Numbers) -> str:
-    """Return the server's artifact name on Maven Central, which includes the Scala version."""
+    """Return the name of the server's artifact on Maven Central; it contains the Scala version."""
     scala = "2.13" if numbers >= (2, 4) else "2.12" if numbers >= (1,) else "2.11"
     return f"org.apache.kafka:kafka_{scala}"
 
@@ -52,8 +52,8 @@ def jars_replaced(numbers: Numbers) -> frozenset[str]:
 def jars_beside(numbers: Numbers, needed: Mapping[str, str]) -> tuple[str, ...]:
     """Return the jars that a server needs but does not list as dependencies.
 
-    The archives on Kafka's web site include a logging library. The POMs on Maven Central list none.
-    Without the library a server writes no log.
+    Kafka's archives on its web site contain a logging library. But the POMs on Maven Central do not
+    list this library. Without the library a server writes no log.
 
     Args:
         numbers: The version.
@@ -69,7 +69,7 @@ def jars_beside(numbers: Numbers, needed: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def jars_of_tools(numbers: Numbers) -> tuple[str, ...]:
-    """Return the additional jars that DumpLogSegments needs, without their own dependencies."""
+    """Return the additional jars that DumpLogSegments needs, but not the jars that these need."""
     version = ".".join(map(str, numbers))
     return (f"org.apache.kafka:kafka-tools:{version}",) if numbers >= (4, 3) else ()
 
@@ -90,9 +90,9 @@ def logs_by_log4j2(numbers: Numbers) -> bool:
 def _has_old_zookeeper(numbers: Numbers) -> bool:
     """Return whether a version depends on ZooKeeper 3.4.13 or 3.4.14.
 
-    The client of these versions parses addresses in a format that Java used until 13. With a newer
-    Java such a client looks for a host `127.0.0.1/<unresolved>`. ZooKeeper 3.4.12 and 3.5 do not
-    have this bug.
+    The client of these ZooKeeper versions expects addresses in a format that Java used until
+    version 13. With a newer Java such a client looks for a host `127.0.0.1/<unresolved>`. ZooKeeper
+    3.4.12 and 3.5 do not have this bug.
     """
     return (2,) <= numbers < (2, 4)
 

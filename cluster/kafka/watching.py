@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 0.25
 
 Write = Callable[[str, Iterable[Row | None]], None]
-"""A function that writes rows to a named table; a row None is skipped."""
+"""A function that writes rows to the table of a given name; it skips rows that are None."""
 
 
 class Rounds(Protocol):
@@ -84,14 +84,14 @@ class Watch:
         self._task = start(self._run, f"observer-{self._node}")
 
     def want(self, snapshot: str) -> Wish:
-        """Request a complete snapshot in the next round; replaces an earlier request."""
+        """Request a complete snapshot in the next round. An earlier request is forgotten."""
         wish = Wish(snapshot=snapshot)
         self._wish = wish
         self._wake.set()
         return wish
 
     def withdraw(self, wish: Wish) -> None:
-        """Cancel a snapshot; from then on no row is written under its name."""
+        """Cancel a snapshot. After this call, no row is written under the snapshot's name."""
         with self._writing:
             wish.withdrawn = True
 

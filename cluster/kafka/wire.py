@@ -1,8 +1,8 @@
 """A connection to one broker: it sends a request, and waits a limited time for the response.
 
-Client libraries hide which broker answered, retry elsewhere and wait long. An observer must do none
-of these. The messages come from the library `kio`, which is generated from Kafka's own definitions
-(https://kafka.apache.org/protocol).
+Client libraries hide which broker responded, retry at other brokers, and wait long. An observer
+must avoid all three. The messages come from the library `kio`, which is generated from Kafka's own
+definitions (https://kafka.apache.org/protocol).
 """
 
 import io
@@ -28,7 +28,7 @@ CLIENT_ID = "logquake"
 _LENGTH = struct.Struct(">i")
 MAX_ANSWER_BYTES = 64 << 20
 ABSURD_SIZE = 0x7FFF_FFFF
-"""An impossible request size. After receiving it, a broker of any version closes the connection."""
+"""An impossible request size: a broker of any version that receives it closes the connection."""
 
 
 class WireError(ClusterError):
@@ -109,10 +109,10 @@ class Connection:
             raise WireError(f"{_text(self._place)} did not answer {what}: {failure}") from failure
 
     def knock(self, *, timeout_s: float) -> str:
-        """Send an invalid request on a new connection, and wait until the broker closes it.
+        """Open a connection, send an invalid request, and wait until the broker closes it.
 
         Args:
-            timeout_s: The time limit in seconds: for connecting, and again for the close.
+            timeout_s: The time limit, in seconds, both for the connect and for the wait.
 
         Returns:
             The connection's local port, which the broker writes to its log.
@@ -169,18 +169,18 @@ class Connection:
 
 
 Dial = Callable[[str, int], Channel]
-"""A function that returns a channel to an address and port, without sending anything."""
+"""A function that returns a channel to an address and port. The function sends nothing."""
 _DIAL: ContextVar[Dial] = ContextVar("dial", default=Connection)
 
 
 def channel_to(host: str, port: int) -> Channel:
-    """Return a channel to a broker, over TCP or over the links of a simulation."""
+    """Return a channel to a broker. It uses TCP, or in a simulation the simulated links."""
     return _DIAL.get()(host, port)
 
 
 @contextmanager
 def dialling(dial: Dial) -> Iterator[None]:
-    """Use another kind of channel inside a `with` block and in tasks that the block starts."""
+    """Use another kind of channel in a `with` block, and in all tasks that this block starts."""
     token = _DIAL.set(dial)
     try:
         yield

@@ -21,8 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 CONNECT_TIMEOUT_S = 2.0
 ANSWER_TIMEOUT_S = 2.0
 SESSION_TIMEOUT_S = 4.0
-"""ZooKeeper's session timeout for this client, in seconds. This time is short, to detect a dead
-server soon."""
+"""ZooKeeper's session timeout for this client, in seconds.
+
+This time is short, so that a dead server is detected soon.
+"""
 
 _silent = logging.getLogger(f"{__name__}.kazoo")
 _silent.setLevel(logging.CRITICAL)  # Our own errors report connection problems.
@@ -41,11 +43,12 @@ class _Pending(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Znode:
-    """A node of ZooKeeper.
+    """A node of ZooKeeper's tree.
 
     Attributes:
         data: The node's content.
-        czxid: The id of the transaction that created the node; different for each created node.
+        czxid: The id of the ZooKeeper transaction that created the node. If a node is deleted and
+            created again, this id is another one.
     """
 
     data: bytes
@@ -71,7 +74,7 @@ class Znodes:
         return self.read_all([path])[0]
 
     def read_all(self, paths: Iterable[str]) -> list[Znode | None]:
-        """Return several ZooKeeper nodes, requested all at once; None for a missing one."""
+        """Request several ZooKeeper nodes at once; return them, with None for each missing node."""
         read = self._asked(lambda client: [client.get_async(path) for path in paths])
         return [None if it is None else Znode(data=it[0], czxid=it[1].czxid) for it in read]
 
@@ -107,7 +110,7 @@ class Znodes:
             _end(client)
 
     def _give_up(self, failed: KazooClient) -> None:
-        """End a client, unless another thread does."""
+        """End a client, unless another thread has begun to end it."""
         with self._lock:
             mine = self._client is failed
             if mine:

@@ -1,8 +1,8 @@
 """Runs the ZooKeeper server for Kafka up to 3.9: one standalone server from Kafka's own jars.
 
 ZooKeeper itself is not tested, but faults kill it, pause it and cut its network. No fault simulates
-a power failure of ZooKeeper. Logquake therefore turns off the sync of ZooKeeper's files. Otherwise
-a slow disk could end ZooKeeper's short sessions.
+a power failure of ZooKeeper. Logquake therefore turns off the sync of ZooKeeper's files: on a slow
+disk, a sync could last longer than ZooKeeper's short sessions.
 """
 
 import socket
@@ -22,7 +22,7 @@ PORT = 2181
 FOLDER = "zookeeper"
 """The folder of ZooKeeper's files, inside the run's folder."""
 TICK_MS = 500
-"""ZooKeeper's tick in milliseconds; sessions end at a multiple of the tick."""
+"""ZooKeeper's tick in milliseconds. Sessions end only at multiples of the tick."""
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 600_000
 HEAP_MB = 192
 ANSWER_TIMEOUT_S = 1.0
@@ -32,7 +32,8 @@ def prepare_zookeeper(folder: Path, address: tuple[str, int], version: str) -> N
     """Write the configuration of the server.
 
     Args:
-        folder: The server's folder, created if missing. Existing data in it are used.
+        folder: The server's folder. If it is missing, it is created; if it contains data, ZooKeeper
+            uses them.
         address: Host and port to listen on.
         version: The Kafka version.
     """

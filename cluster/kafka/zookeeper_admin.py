@@ -1,6 +1,7 @@
 """Queries and administers a cluster in ZooKeeper mode, as `Admin` does for KRaft.
 
-ZooKeeper stores the current leaders. The controller reads requests from ZooKeeper (0.11 to 3.9).
+From 0.11 to 3.9, ZooKeeper stores the current leaders, and the controller reads requests from
+ZooKeeper.
 """
 
 import json
@@ -31,7 +32,7 @@ PREFERRED_ELECTION = "/admin/preferred_replica_election"
 REASSIGNMENT = "/admin/reassign_partitions"
 RETRY_S = 0.2
 TAKEN_S = 0.02
-"""The interval in seconds between checks whether the controller has accepted a request."""
+"""How often to check whether the controller has accepted a request: the interval in seconds."""
 
 
 class ZooKeeperAdmin:
@@ -83,7 +84,7 @@ class ZooKeeperAdmin:
         )
 
     def lists_itself(self, node: str) -> bool:
-        """Return whether a broker answers, lists itself, and is newly registered since its start.
+        """Return whether a broker answers, lists itself, and has registered since its start.
 
         The broker's metadata come from the controller, which may still list the broker as it was
         before the restart. The registration in ZooKeeper is therefore checked too. The new
@@ -121,7 +122,7 @@ class ZooKeeperAdmin:
         self._at_controller(lambda nodes: orders.delete_topics(self._lines, names, nodes=nodes))
 
     def elect_preferred(self, place: Place) -> None:
-        """Elect the preferred leader, i.e. the first replica of the assignment, and wait for it.
+        """Elect the preferred leader (the first replica of the assignment); wait for the election.
 
         Raises:
             ClusterError: The controller does not accept the request, or elects another leader.
@@ -147,7 +148,7 @@ class ZooKeeperAdmin:
         )
 
     def reassign(self, place: Place, replicas: Sequence[str]) -> None:
-        """Change the replicas of a partition, or their order; wait until this is accepted.
+        """Change the replicas of a partition, or their order; wait until the change is accepted.
 
         Raises:
             ClusterError: The controller does not accept the request, or sets another assignment.
@@ -185,7 +186,7 @@ class ZooKeeperAdmin:
         return self._state.partitions([place]).get(place)
 
     def coordinator(self, kind: CoordinatorKind, key: str) -> str | None:
-        """Return the coordinator's node for a group or transactional id, or None if unknown."""
+        """Return the node that coordinates a group or transactional id; None if it is unknown."""
         return coordinator_of(self._lines, kind, key)
 
     def topics_of(self, node: str) -> frozenset[str] | None:
@@ -244,7 +245,7 @@ class ZooKeeperAdmin:
     def _order(
         self, path: str, partition: Mapping[str, object], is_taken: Callable[[], bool]
     ) -> None:
-        """Write a request and wait until the controller accepts it; withdraw it after a timeout."""
+        """Write a request; wait until the controller accepts it. After a timeout, delete it."""
         data = json.dumps({"version": 1, "partitions": [partition]}).encode()
         try:
             wait_until(
@@ -266,7 +267,7 @@ class ZooKeeperAdmin:
             raise ClusterError(f"{late}; is there a controller?") from late
 
     def _at_controller(self, order: Callable[[Sequence[str]], T]) -> T:
-        """Send a request to the controller; retry while no controller exists or it changes."""
+        """Send a request to the controller; retry while there is none, or while it changes."""
         deadline_s = stopwatch_s() + ORDER_TIMEOUT_S
         while True:
             try:
@@ -277,9 +278,9 @@ class ZooKeeperAdmin:
                 pause_until(stopwatch_s() + RETRY_S)
 
     def _controller(self) -> str:
-        """Return the controller's node, or raise an error if it is not running.
+        """Return the controller's node; raise an error if no controller is running.
 
-        ZooKeeper names a killed controller until its session ends.
+        Until the session of a killed controller ends, ZooKeeper still names this controller.
 
         Raises:
             NotControllerError: There is no controller, or its broker is not running.

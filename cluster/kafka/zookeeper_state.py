@@ -1,7 +1,7 @@
 """Reads a Kafka cluster's registrations, leaders and ISRs from ZooKeeper.
 
-The paths are those of `ZkData.scala` in Kafka's source. From 0.11 to 3.9 only some fields were
-added.
+The paths are the ones in `ZkData.scala` of Kafka's source. From 0.11 to 3.9, the data changed only
+by some new fields.
 """
 
 import json
@@ -40,7 +40,7 @@ class PartitionTruth:
 class ZooKeeperState:
     """Reads a Kafka cluster's state from ZooKeeper.
 
-    Every method raises `ZooKeeperError` if ZooKeeper does not answer within seconds.
+    Every method raises `ZooKeeperError` if ZooKeeper does not answer within some seconds.
 
     Args:
         znodes: The connection to ZooKeeper.
@@ -55,9 +55,10 @@ class ZooKeeperState:
         return frozenset(int(name) for name in names if name.isdigit())
 
     def registration(self, broker: int) -> int | None:
-        """Return the id of the transaction that registered a broker, or None if it is unregistered.
+        """Return the id of a broker's registration, or None if the broker is not registered.
 
-        Each registration has a different id.
+        It is the id of the ZooKeeper transaction that registered the broker. So each registration
+        has another id.
         """
         node = self._znodes.read(f"{BROKERS}/{broker}")
         return None if node is None else node.czxid
@@ -77,7 +78,7 @@ class ZooKeeperState:
         return self._znodes.children(TOPICS)
 
     def assignments(self, topics: Iterable[str]) -> dict[Place, tuple[int, ...]]:
-        """Return the replicas of each partition of some topics, the preferred leader first."""
+        """Return the replicas of each partition of some topics; the preferred leader first."""
         names = list(topics)
         nodes = self._znodes.read_all(f"{TOPICS}/{name}" for name in names)
         return {
@@ -87,7 +88,7 @@ class ZooKeeperState:
         }
 
     def partitions(self, places: Iterable[Place]) -> dict[Place, PartitionTruth]:
-        """Return the stored state of each given partition that already has one."""
+        """Return the stored state of each given partition, unless it has no state yet."""
         asked = list(places)
         nodes = self._znodes.read_all(
             f"{TOPICS}/{topic}/partitions/{partition}/state" for topic, partition in asked

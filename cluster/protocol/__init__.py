@@ -1,6 +1,6 @@
 """Protocols for what machines and clusters can do.
 
-Each ability that some kinds of hosts lack is a separate protocol, such as `CanPartition`. The
+An ability that only some kinds of hosts have is a separate protocol, such as `CanPartition`. The
 nemesis checks for an ability with `isinstance`, so a class implements only the abilities that it
 has. Each subject has its own module: `machines`, `resources` of machines, `links` between machines,
 `brokers`, `by_hand` (single requests), `logs` of brokers, and `errors`. Other packages import the

@@ -63,7 +63,7 @@ class Ended:
 
     Attributes:
         node: The node of the process.
-        incarnation: The number of the process's start on that node; the first start is 1.
+        incarnation: Which start on that node created the process; the first start is 1.
         code: The exit code, or the negated number of the signal that ended the process; None if the
             end was not observed.
         stopped: Whether the process still exists, but is stopped (SIGSTOP).
@@ -83,8 +83,9 @@ class PartitionSummary:
     """The known state of a partition, from the last responses of all brokers.
 
     Attributes:
-        leader: The leader in the highest epoch in any broker's metadata; None if there is none.
-        leader_epoch: That epoch.
+        leader: The leader in the highest epoch that any broker's metadata contain; None if this
+            epoch has no leader.
+        leader_epoch: That highest epoch.
         isr: The nodes of the ISR in that epoch.
         high_watermark: The last high watermark that a leader of that epoch reported; None if not
             reported.
@@ -122,7 +123,7 @@ class Cluster(Protocol):
         """Start one node's broker; return as soon as its process runs."""
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
-        """Send SIGTERM, and after the timeout SIGKILL.
+        """Send SIGTERM. If the broker still runs after the timeout, send SIGKILL.
 
         Return whether the broker ended by itself.
         """
@@ -142,13 +143,16 @@ class HasControllers(Protocol):
     """Clusters with controllers on separate machines, in addition to the brokers' nodes."""
 
     controllers: Sequence[str]
-    """The names of the controllers. Controllers are started, targeted by faults and queried like
-    other nodes. Empty if the nodes themselves keep the metadata."""
+    """The names of the controllers.
+
+    Logquake starts and queries controllers like other nodes, and faults can target them. The
+    sequence is empty if the nodes themselves keep the metadata.
+    """
 
 
 @runtime_checkable
 class HasKeeper(Protocol):
-    """Clusters whose metadata a separate process may keep; it is treated like a node."""
+    """Clusters whose metadata may be in a separate process. This process is treated like a node."""
 
     keeper: str | None
     """The name of that process; None if there is none."""
@@ -185,7 +189,7 @@ class CanMoveLeaders(Protocol):
         """Elect any live replica as leader if no member of the ISR is alive."""
 
     def reassign(self, place: tuple[str, int], replicas: Sequence[str]) -> None:
-        """Reassign a partition to other replicas, or change their order."""
+        """Move a partition to other replicas, or change the order of its replicas."""
 
 
 @runtime_checkable
@@ -238,8 +242,8 @@ class CanKill(Protocol):
 class SharesProcesses(Protocol):
     """Clusters in which one process may run several brokers.
 
-    `process` returns the same process for each of these brokers. Killing, stopping, pausing,
-    resuming or starting one of these brokers does the same to all of them.
+    `process` returns the same process for each of these brokers. If you kill, stop, pause, resume
+    or start one of these brokers, this happens to all of them.
     """
 
     def played_with(self, node: str) -> tuple[str, ...]:
@@ -248,7 +252,7 @@ class SharesProcesses(Protocol):
 
 @runtime_checkable
 class CanExcuse(Protocol):
-    """Clusters that distinguish broker ends caused by a fault from unexplained ends."""
+    """Clusters that distinguish between broker ends that a fault caused and unexplained ends."""
 
     def excuse_end(self, node: str) -> None:
         """Attribute the next end of a node's broker to a fault, even if Logquake sent no signal."""
@@ -256,11 +260,11 @@ class CanExcuse(Protocol):
 
 @runtime_checkable
 class ReadsAllAtStart(Protocol):
-    """Clusters that report whether their brokers read all of their logs at each start.
+    """Clusters that report whether brokers read all of their logs at each start.
 
     Attributes:
-        reads_all_at_start: Whether the brokers read all logs. After a clean stop, such a broker
-            does not start if a record batch fails its checksum.
+        reads_all_at_start: Whether the brokers read all logs at each start. If so, a broker does
+            not start if a record batch has a wrong checksum, even after a clean stop.
     """
 
     reads_all_at_start: bool
@@ -275,7 +279,8 @@ class TellsLastWords(Protocol):
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
+            life: The start of the server whose lines are wanted: 1 for the first start, 0 for the
+                last.
         """
 
 

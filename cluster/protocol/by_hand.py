@@ -1,4 +1,4 @@
-"""Create, delete and examine topics with single requests to single brokers, without retries.
+"""Create, delete and examine topics. Each call is one request to one broker, without retries.
 
 Some of the brokers may be down.
 """
@@ -16,7 +16,7 @@ class ToldTopic:
 
     Attributes:
         topic_id: A UUID of 36 characters. A topic that is created again gets another id.
-        partitions: Its partitions by number.
+        partitions: The topic's partitions by number.
     """
 
     topic_id: str
@@ -24,11 +24,11 @@ class ToldTopic:
 
 
 class TopicsByHand(Protocol):
-    """Requests about topics to single brokers; refusals raise `ClusterError`."""
+    """Requests about topics, each to one broker. A refusal raises `ClusterError`."""
 
     @property
     def watched(self) -> Collection[str]:
-        """Topics, besides the run's own, about which the observer asks each broker."""
+        """The topics about which the observer asks each broker, in addition to the run's topics."""
 
     def watch(self, name: str) -> None:
         """Let the observer ask each broker about a topic from now on."""
@@ -51,7 +51,7 @@ class TopicsByHand(Protocol):
         """
 
     def delete(self, name: str) -> None:
-        """Ask one broker once to delete a topic.
+        """Send one broker one request to delete a topic.
 
         Raises:
             ClusterError: The request is refused or not answered. The topic may still be deleted

@@ -12,7 +12,7 @@ second."""
 
 MOST_FLOWS = 20
 CLIENTS = "clients"
-"""The name that links use for the machine of the harness and all clients."""
+"""In a link, this name stands for the machine of the harness and of all clients."""
 
 
 @runtime_checkable
@@ -20,7 +20,7 @@ class CanPartition(Protocol):
     """Hosts whose links can be cut, each link and each direction separately."""
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Drop the packets that travel over the links, at the receiver. Several cuts add up."""
+        """Make the receivers drop the packets of these links. Several cuts can exist at once."""
 
     def join(self, cut_id: str) -> None:
         """Undo the cut with this id. Idempotent."""
@@ -38,13 +38,13 @@ class Quality:
 
     Attributes:
         delay_ms, jitter_ms: Each packet is delayed by `delay_ms`, plus or minus up to `jitter_ms`.
-        loss, duplicate, reorder: Shares of packets, from 0 to 1, that are lost, sent twice, or held
-            back until a later packet has passed.
+        loss, duplicate, reorder: The shares of packets, from 0 to 1, that the link loses, sends
+            twice, or holds back until a later packet has passed.
         rate_kbit: The maximum rate in kilobits per second; 0: no limit.
-        stall_ms, open_ms: All packets wait for `stall_ms` and then leave in order. For `open_ms`
-            packets pass at once. Then the next stall begins. 0: no stalls.
-        stall_share: The share of connections, and of datagram flows, that stall in both directions.
-            Packets of other connections pass.
+        stall_ms, open_ms: During `stall_ms`, all packets wait. Then they leave in order, and during
+            `open_ms` packets pass at once. Then the next stall begins. If 0, there are no stalls.
+        stall_share: The share of connections (and of datagram flows) that stall, each in both
+            directions. Packets of other connections pass.
         seed: The seed of the random decisions.
     """
 
@@ -67,9 +67,9 @@ class Measured:
     Attributes:
         sent: The number of sent datagrams.
         arrived: How many different datagrams arrived at the receiver.
-        copies: How many datagrams arrived a second or later time.
-        overtaken: How many datagrams arrived right after a datagram that was sent later. A late
-            group of datagrams, as from a stalled machine, counts once.
+        copies: How many copies of datagrams arrived after the first copy.
+        overtaken: How many datagrams arrived right after a datagram that was sent later. So if a
+            whole group of datagrams is late, for example from a stalled machine, it counts once.
         round_trip_ms: The round trip of each returned datagram, in order of sending.
         lasted_s: Seconds from the first arrival to the last, by the receiver's clock.
         numbers: The numbers of the arrived datagrams, each once, in order of arrival.
@@ -87,7 +87,7 @@ class Measured:
     def of(
         cls, numbers: Iterable[int], *, sent: int, round_trip_ms: Iterable[float], lasted_s: float
     ) -> Self:
-        """Return the result for datagrams whose numbers arrived in this order."""
+        """Return the result for datagrams that arrived with these numbers, in this order."""
         came = [*numbers]
         first_copies = [*dict.fromkeys(came)]
         return cls(
@@ -128,9 +128,9 @@ class CanShape(Protocol):
     """Hosts whose links can be shaped, each link and each direction separately."""
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Shape links: delay, lose or limit packets from the first node to the second.
+        """Shape links: delay, lose or slow the packets from each link's first node to its second.
 
-        Raise `ClusterError` if another shape has one of the links, because shapes do not add up.
+        Raise `ClusterError` if one of the links already has a shape: a link can have only one.
         """
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
@@ -156,13 +156,13 @@ class CanShape(Protocol):
     def volley(self, links: Iterable[Link], *, count: int, flows: int = 1) -> Volley:
         """Send datagrams over each link at once, without waiting; the receiver answers each.
 
-        The datagrams leave in turn from `flows` ports, at most `MOST_FLOWS`, because the effect of
-        a shape may depend on the port. Raise `ClusterError` if `flows` is larger.
+        The datagrams leave from `flows` different ports in turn, because the effect of a shape may
+        depend on the port. Raise `ClusterError` if `flows` is larger than `MOST_FLOWS`.
         """
 
 
 Opening = tuple[str, str, int]
-"""A connection to open: the client, the server, and the server's port."""
+"""A connection that is to be opened: the client, the server, and the server's port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -185,7 +185,7 @@ class Connection:
 
     @property
     def opening(self) -> Opening:
-        """The client, the server and the server's port, for opening a similar connection."""
+        """The client, the server and the server's port: what a similar connection needs."""
         return self.client, self.server, self.server_port
 
 
@@ -195,8 +195,8 @@ class Socket:
 
     Attributes:
         inode: The number of the socket. A later socket with the same ports has another inode.
-        unacknowledged: The number of bytes that the other end has not acknowledged. In virtual
-            time, the number of messages.
+        unacknowledged: How many bytes the other end has not acknowledged. In virtual time, it is a
+            number of messages, not of bytes.
         again: How often these bytes were sent again since the last acknowledgement.
     """
 
@@ -220,7 +220,7 @@ class Ends:
 
 @runtime_checkable
 class HasConnections(Protocol):
-    """Hosts that can list the TCP connections over their links, and reset or block some."""
+    """Hosts that can list the TCP connections over their links, and can reset or block some."""
 
     def connections(self, links: Iterable[Link]) -> Mapping[Connection, Ends]:
         """Return the TCP connections over links; at least one end of each is established."""

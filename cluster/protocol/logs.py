@@ -1,7 +1,7 @@
 """Access to replicas' files, for faults that change the files while a broker is down.
 
-The files are in Kafka's format. A segment contains record batches with checksums, and its name is
-its first offset.
+The files are in Kafka's format. A segment contains record batches with checksums. The segment's
+name is its first offset.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -24,7 +24,7 @@ class Batch(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """The offset after the batch's last offset."""
+        """The batch's last offset plus one."""
 
     @property
     def magic(self) -> int:
@@ -32,7 +32,7 @@ class Batch(Protocol):
 
     @property
     def control(self) -> bool:
-        """Whether a broker, not a client, wrote the batch."""
+        """Whether the batch was written by a broker instead of a client."""
 
     @property
     def body(self) -> Sized:
@@ -52,7 +52,7 @@ class Segment(Protocol):
 
     @property
     def torn(self) -> bool:
-        """Whether the last unreadable place is a batch that is cut off by the end of the file."""
+        """Whether the last unreadable place is an incomplete batch at the end of the file."""
 
 
 class Vote(Protocol):
@@ -80,7 +80,7 @@ class KnowsReplicas(Protocol):
     checkpoints: tuple[str, ...]
 
     def replica_folders(self, disk: Disk) -> Iterator[tuple[tuple[str, int], PurePosixPath]]:
-        """Yield the partitions that have a log on a disk, sorted, except the metadata partition."""
+        """Yield, sorted, the partitions with a log on a disk. Skip the metadata partition."""
 
     def replica_files(self, disk: Disk) -> list[PurePosixPath]:
         """Return the files in all partition folders on a disk, except the metadata log's files."""
@@ -119,7 +119,7 @@ class KnowsVotes(Protocol):
     votes_log: PurePosixPath
 
     def votes(self, lines: Iterable[str]) -> Iterator[Vote]:
-        """Yield the votes that the file's lines report, in order."""
+        """Yield, in order, the votes that the file's lines report."""
 
 
 class Logs(KnowsReplicas, KnowsFlushes, KnowsVotes, Protocol):

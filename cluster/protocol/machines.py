@@ -10,12 +10,12 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process's identity, which differs from the identity of a later process with the same pid.
+    """The identity of a process. A later process with the same pid has another identity.
 
     Attributes:
         pid: The pid on the process's machine. The process leads its own process group.
-        start_ticks: The start time: field 22 of `/proc/PID/stat`, or microseconds where there is no
-            `/proc`.
+        start_ticks: The start time: field 22 of `/proc/PID/stat`. On systems without `/proc`, it is
+            in microseconds.
         machine: The node where the pid is valid; an empty string for the harness's machine.
     """
 
@@ -85,7 +85,7 @@ class Disk(Protocol):
         """Return `size` bytes of a file from offset `at`; if `size` is -1, all bytes to the end."""
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
+        """Write bytes into a file at an offset; create a missing file. Change no other bytes."""
 
     def truncate(self, path: PurePosixPath | str, size: int) -> None:
         """Truncate a file to its first `size` bytes."""
@@ -98,8 +98,8 @@ class Disk(Protocol):
 class HasFiles(Protocol):
     """Hosts on which nodes keep their files on other machines or on separate disks.
 
-    In a `Command`, paths in the node's folder or of the software are local paths. `spawn`
-    translates them into the machine's own paths.
+    In a `Command`, the paths of the node's folder and of the software are paths on this machine.
+    `spawn` translates them into paths on the node's machine.
     """
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
@@ -120,7 +120,7 @@ class HasSoftware(HasFiles, Protocol):
 class Ability(StrEnum):
     """The abilities that some hosts or systems have.
 
-    Faults are scheduled only where they can work.
+    A run contains only those faults for which its hosts and its system have the abilities.
     """
 
     CUT = "cut"
@@ -152,7 +152,7 @@ class Ability(StrEnum):
     PAUSE = "pause"
     """Pause and resume a broker (`CanPause`)."""
     APART = "apart"
-    """Take one broker down while others keep running, because each broker is its own process."""
+    """Take down one broker while others keep running: each broker has its own process."""
     FILES = "files"
     """Read and change a broker's logs while it is down (`HasLogs`)."""
     QUORUM = "quorum"
@@ -171,8 +171,10 @@ OF_SYSTEMS = frozenset({
     Ability.KILL, Ability.STOP, Ability.PAUSE, Ability.APART, Ability.FILES, Ability.QUORUM,
     Ability.ELECT, Ability.REASSIGN, Ability.TOPICS, Ability.TIME, Ability.ONE_WAY,
 })  # fmt: skip
-"""Abilities that depend on the system alone, not on the hosts. A system may also lack other
-abilities."""
+"""The abilities that depend only on the system, not on the hosts.
+
+A system may lack other abilities too.
+"""
 
 
 @runtime_checkable
@@ -192,7 +194,7 @@ class TellsRoom(Protocol):
     """Hosts that can report the free space on the disks of their nodes' machines."""
 
     def room(self) -> Mapping[str, int]:
-        """Return the free bytes on each node's disk, as last reported; does not wait."""
+        """Return the free bytes on each node's disk, as last reported. The call does not wait."""
 
 
 @runtime_checkable
@@ -206,7 +208,7 @@ class CanLimitDisk(Protocol):
         """Remove the bytes that filled the disk. Idempotent."""
 
     def lock_disk(self, node: str) -> None:
-        """Make a node's disk read-only; no process may have a file on it open for writing."""
+        """Make a node's disk read-only. No file on the disk may be open for writing."""
 
     def unlock_disk(self, node: str) -> None:
         """Make a node's disk writable again. Idempotent."""
@@ -220,9 +222,9 @@ class CanSlowDisk(Protocol):
     """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Delay each flush on a node's disk by between half of `flush_s` and `flush_s` seconds.
+        """Delay each flush on a node's disk by a random time: `flush_s` / 2 to `flush_s` seconds.
 
-        On real disks, each read and each write is delayed by the same time.
+        On real disks, each read and each write is delayed, too.
         """
 
     def quicken_disk(self, node: str) -> None:
@@ -241,12 +243,12 @@ class DiskAnswers:
     """The results of writing, flushing and reading a page on a disk.
 
     Attributes:
-        errors: The name of each request's error, by `read`, `write` and `fsync`; an empty string
-            for a request without error.
+        errors: For each of `read`, `write` and `fsync`, the name of the error; an empty string if
+            there was no error.
         written: The number of bytes of the page.
         stored: How many of these bytes are in the folder below the node's file system; -1 if not
             checked.
-        asked: The number of requests. A page that does not exist is not read.
+        asked: The number of requests. If the page does not exist, it is not read.
         took_s: The duration in seconds.
     """
 
@@ -264,7 +266,7 @@ class CanFaultDisk(Protocol):
     def fault_disk(
         self, node: str, kind: str, requests: Collection[str], *, folders: Collection[str] = ()
     ) -> None:
-        """Break requests on a node's disk; this replaces an earlier fault.
+        """Break requests on a node's disk. This fault replaces an earlier one.
 
         Args:
             node: The node.
@@ -290,15 +292,15 @@ class CanFaultDisk(Protocol):
     def flushed(self, node: str) -> Mapping[PurePosixPath, int]:
         """Return, for each segment, how many bytes were on disk when the loss of flushes began.
 
-        Bytes that were truncated and written again since then do not count. The result has the
-        present names of the segments.
+        Bytes that were truncated since then do not count, even if they were written again. If a
+        segment was renamed, the result has its present name.
         """
 
     def try_requests(self, node: str) -> DiskAnswers:
         """Write a page to a node's disk, flush it and read it again."""
 
     def disk_trouble(self, node: str) -> str:
-        """Return the defect of the program that breaks requests, such as `has ended`.
+        """Return what is wrong with the program that breaks requests, such as `has ended`.
 
         The result is empty if the program works.
         """
@@ -324,13 +326,13 @@ class CanLosePower(Protocol):
     """Hosts with machines that can lose power, and disks that record the flushed bytes."""
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Power a machine off: its processes end, and no connection is closed.
+        """Power a machine off: its processes end, but its connections are not closed.
 
-        Flushed bytes stay. A random share of the other bytes is lost. The next start of the
+        Flushed bytes stay. Some of the other bytes, a random share, are lost. The next start of the
         machine's broker powers it on again.
 
         Returns:
-            The effect on each file of the disk, by its path in the node's folder.
+            For each file of the disk, by its path in the node's folder: the effect.
         """
 
 
@@ -348,4 +350,4 @@ class CanShiftClock(Protocol):
         """Set a node's clock back to the correct time. Idempotent."""
 
     def clock_offset_s(self, node: str) -> float:
-        """Return by how many seconds a node's clock is ahead of the true time now."""
+        """Return how many seconds a node's clock is now ahead of the true time."""

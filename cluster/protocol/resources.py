@@ -34,7 +34,7 @@ class Processor:
         share: The largest share of one core that the server may use; None if unlimited.
         throttled: The number of periods in which the server had to wait because its share was used
             up.
-        throttled_s: The total seconds that the server's threads waited because of that.
+        throttled_s: How many seconds the server's threads waited in these periods, in total.
         used_s: The processor seconds that the server has used.
     """
 
@@ -52,7 +52,7 @@ class Memory:
     Attributes:
         limit_bytes: The limit; None if there is none.
         used_bytes: The server's memory, including the files that the kernel caches for the server.
-        cached_bytes: The cached files, which the kernel can drop.
+        cached_bytes: The bytes of these cached files. The kernel can drop them.
         hits: How often the server hit the limit.
         kills: How often the kernel killed the server because of the limit.
     """
@@ -79,7 +79,7 @@ class CanLimitResources(Protocol):
         """
 
     def limit_handles(self, process: ProcessId, soft: int) -> None:
-        """Forbid a process to open a file descriptor with the number `soft` or higher."""
+        """From now on, let a process open only file descriptors with numbers below `soft`."""
 
     def processor(self, node: str) -> Processor:
         """Return the processor time that a node's server may use and has used.

@@ -6,7 +6,7 @@ from enum import StrEnum
 class Bug(StrEnum):
     """The names of bugs, as `--bug` accepts them.
 
-    The `if` of a bug is beside the line that it breaks.
+    In the code, the `if` that checks for a bug is beside the line that the bug breaks.
     """
 
     TRUNCATE_TO_HIGH_WATERMARK = "truncate-to-high-watermark"
@@ -17,7 +17,7 @@ class Bug(StrEnum):
 
     @property
     def anomaly(self) -> str:
-        """The anomaly that the checkers must report when the bug is on."""
+        """The anomaly that the checkers must report when the bug is switched on."""
         return _ANOMALIES[self]
 
     @property

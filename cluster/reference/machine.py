@@ -1,18 +1,19 @@
 """The state machines of the reference cluster: events come in, effects go out.
 
 A machine never reads a clock or a random number, and never opens a socket or a file. A driver does
-these things: `process` has real sockets and files, `simulator` has virtual sockets and files, from
-one seed. Drivers guarantee:
+these things. The driver `process` has real sockets and files. The driver `simulator` has virtual
+ones, and one seed decides all that is random. Drivers guarantee:
 
 - The effects of one event are executed in order. Effects after a `Flush` wait until the flush is
   done. If a disk effect fails, the remaining effects are dropped and `DiskFailed` follows.
 - A connection between two machines belongs to one incarnation of each machine. Each request leads
-  to one `Answered`, whose message is None if the connection broke. The response to a request never
+  to one `Answered`. Its message is None if the connection broke. The response to a request never
   arrives over another connection.
-- A machine that starts knows only the content of its files (the `Recovered` states).
+- When a machine starts, it knows only the content of its files (the `Recovered` states).
 
-Events and effects are structs, not dataclasses, because a frozen struct is created in a third of
-the time. This matters because most events and effects exist only for microseconds.
+Events and effects are structs instead of dataclasses. To create a frozen struct takes a third of
+the time of a frozen dataclass. This matters because most events and effects exist only for
+microseconds.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ class Arrived(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Answered(Struct, frozen=True, kw_only=True, gc=False):
-    """The response to a `Request`; None if the connection broke or the request timed out."""
+    """The response to a `Request`. `message` is None if the connection broke or the time was up."""
 
     request: int
     message: object | None
@@ -58,7 +59,7 @@ class Fired(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Hung(Struct, frozen=True, kw_only=True, gc=False):
-    """A connection for incoming requests is closed; its waiting requests need no response."""
+    """A connection for incoming requests is closed. Requests from it need no response now."""
 
     connection: int
 
@@ -94,9 +95,9 @@ class Reply(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SetTimer(Struct, frozen=True, kw_only=True, gc=False):
-    """Set a timer, which leads to one `Fired`. An earlier timer with this name is replaced.
+    """Set a timer. It leads to one `Fired`. An earlier timer of this name is replaced.
 
-    The driver chooses the time at random between both limits.
+    The driver chooses a random time from `after_ns` to `at_most_ns`.
     """
 
     timer: str
@@ -138,7 +139,7 @@ class Truncate(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DropLog(Struct, frozen=True, kw_only=True, gc=False):
-    """Remove a log's folder, because its topic was deleted or the replica moved away."""
+    """Remove a log's folder: its topic was deleted, or the replica moved to another broker."""
 
     folder: str
 
@@ -164,7 +165,7 @@ class RemoveFile(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WriteFile(Struct, frozen=True, kw_only=True, gc=False):
-    """Replace a small file atomically; it is durable when the effect is done."""
+    """Replace a small file atomically. When the effect is done, the file is durable."""
 
     path: str
     """The path within the log dir, such as `peter-test01-0/leader-epoch-checkpoint`."""
@@ -172,7 +173,7 @@ class WriteFile(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Say(Struct, frozen=True, kw_only=True, gc=False):
-    """Write a line to the node's log, in Kafka's words where Kafka has such a line."""
+    """Write a line to the node's log. If Kafka has such a line, the text is Kafka's."""
 
     text: str
 
@@ -206,4 +207,4 @@ class Machine(Protocol):
         """Start with the content of the files; called once, before any event."""
 
     def on(self, now: Nanoseconds, event: Event) -> Sequence[Effect]:
-        """Handle an event at a time of the node's own monotonic clock; return the effects."""
+        """Handle an event; return the effects. `now` is a time of the node's monotonic clock."""

@@ -1,7 +1,7 @@
 """The settings of a node from `server.properties`, and the settings of a topic.
 
 The names are Kafka's, with underscores. Times are in milliseconds, as in Kafka. Unknown keys are
-kept. So every file that a real broker accepts is also accepted here.
+not an error: they are kept. So every file that a real broker accepts is also accepted here.
 """
 
 import re
@@ -18,7 +18,7 @@ NANOSECONDS_A_MS = 1_000_000
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 _LONG = frozenset(("flush_messages", "log_flush_interval_messages", "replica_lag_time_max_ms"))
 _SMALLEST_SEGMENT = 14
-"""Kafka's `LegacyRecord.RECORD_OVERHEAD_V0`, the minimum before 4.0."""
+"""The smallest segment before Kafka 4.0: `LegacyRecord.RECORD_OVERHEAD_V0`."""
 _LEAST = {
     "node_id": -1, "broker_id": -1, "min_insync_replicas": 1, "default_replication_factor": 1,
     "num_partitions": 1, "segment_bytes": _SMALLEST_SEGMENT, "log_segment_bytes": _SMALLEST_SEGMENT,
@@ -29,11 +29,14 @@ _LEAST = {
     "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
     "replica_high_watermark_checkpoint_interval_ms": 1,
 }  # fmt: skip
-"""Minimum values: Kafka's minimum if Kafka has one, otherwise the lowest value with which a node
-can still work. The minimum of all other numbers is 0."""
+"""The minimum of each of these settings; for all other settings, it is 0.
+
+It is Kafka's minimum if Kafka has one, and otherwise the lowest number with which a node can still
+work.
+"""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _TOPIC_KEY = re.compile(r"[a-z][a-z0-9.-]{0,79}")
-"""Pattern of topic settings. Kafka refuses unknown keys; here every key of this form is kept."""
+"""The pattern of topic settings. Kafka refuses unknown keys. Here, a key of this form is kept."""
 _ROLES = frozenset(("broker", "controller"))
 
 
@@ -47,15 +50,14 @@ class Truncation(StrEnum):
     HIGH_WATERMARK = "high-watermark"
     """The rule before KIP-101: the follower truncates to its own high watermark."""
     LEADER_EPOCH_V0 = "leader-epoch-v0"
-    """The rule of KIP-101: the follower truncates to the end of its last epoch in the
-    leader's log."""
+    """The rule of KIP-101: truncate to where the follower's last epoch ends in the leader's log."""
     LEADER_EPOCH = "leader-epoch"
     """The rule of KIP-279 and KIP-595: the follower truncates until both logs agree on an epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """The settings of one topic; a node's `Settings` have the defaults."""
+    """The settings of one topic. The defaults of topics are in a node's `Settings`."""
 
     min_insync_replicas: int = 1
     segment_bytes: int = 1 << 30
@@ -169,7 +171,7 @@ def _key(name: str) -> str:
 
 
 def _taken(of: type[Settings] | type[TopicSettings], pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the value of each known key by its field's name, converted to the field's type."""
+    """Return, by field name, the value of each known key, converted to the type of the field."""
     types = {_key(each.name): (each.name, each.type) for each in fields(of)}
     return {
         types[key][0]: _value(types[key][0], value.strip(), types[key][1])

@@ -3,7 +3,7 @@
 The jars in a folder show which kind of Kafka it is. A distribution has all jars in `libs/`. In a
 build tree, Gradle puts each module's jars into `MODULE/build/libs/`. All jars that the server
 needs, including the jars of other modules, are in `core/build/dependant-libs-SCALA/`.
-`bin/kafka-run-class.sh` runs these.
+`bin/kafka-run-class.sh` puts these jars on the class path.
 
 A module's own jar comes before the copy in that folder, because `./gradlew :storage:jar` rebuilds
 the module's own jar, not the copy. Jars of unneeded modules are left out, such as the benchmarks'
@@ -39,7 +39,7 @@ _NOT_TO_RUN = (
     "-test-fixtures",
 )  # fmt: skip
 _OF_KAFKA = re.compile(r"(?:kafka|connect|trogdor)[-_]")
-"""The prefix of the jars that Kafka's own modules build."""
+"""The prefix of the names of jars that belong to Kafka's own modules."""
 _MODULES = ("*/build/libs/*.jar", "*/*/build/libs/*.jar")
 _BUILD = "./gradlew jar"
 _CLEAN = "./gradlew clean jar"
@@ -52,7 +52,7 @@ class Build:
 
     Attributes:
         version: The version, such as `4.4.0-SNAPSHOT`.
-        commit: The commit recorded by the build; an empty string if none.
+        commit: The commit that the build recorded; an empty string if the build recorded no commit.
         classpath: The absolute paths of its jars.
     """
 
@@ -65,7 +65,7 @@ def build_in(folder: Path) -> Build:
     """Return the Kafka in a folder.
 
     Raises:
-        UserError: The folder has no Kafka, an incomplete Kafka, or more than one.
+        UserError: The folder has no Kafka, an incomplete Kafka, or several Kafkas.
     """
     folder = folder.absolute()
     if ":" in str(folder):
@@ -100,7 +100,7 @@ def version_in(named: SystemName) -> str | None:
 
 
 def as_release(system: str) -> str:
-    """Return the release that a user's Kafka counts as; other systems stay unchanged.
+    """For a user's own Kafka, return the release that it counts as; return other systems unchanged.
 
     `kafka:4.3.1+my.jar` counts as `kafka:4.3.1`. A folder with a build of 3.9.2 counts as
     `kafka:3.9.2`. A build newer than every known release counts as the newest one.
@@ -143,7 +143,7 @@ def version_of(clients: Path) -> Mapping[str, str]:
     """Return the `version` and `commitId` in a `kafka-clients` jar.
 
     Raises:
-        UserError: The jar does not contain them.
+        UserError: The jar does not contain this data.
     """
     try:
         with zipfile.ZipFile(clients) as jar, jar.open(_VERSION) as file:
@@ -163,7 +163,7 @@ def version_of(clients: Path) -> Mapping[str, str]:
 
 
 def hashes_of(jars: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of each jar, and of each file in a folder of classes, by name."""
+    """Return, by name, the SHA-256 of each jar and of each file in a folder of classes."""
     found: dict[str, str] = {}
     for jar in jars:
         for file in [jar] if jar.is_file() else sorted(jar.rglob("*")):
@@ -190,7 +190,7 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _elsewhere(folder: Path) -> str:
-    """Return why a folder is not a Kafka folder, and the path of a Kafka nearby, if any."""
+    """Return a message: the folder is not a Kafka folder, and where a Kafka nearby is, if any."""
     near = [folder.parent, folder.parent.parent, folder.parent.parent.parent]
     with suppress(OSError):
         near += sorted(each for each in folder.iterdir() if each.is_dir())
@@ -241,7 +241,7 @@ def _of_tree(folder: Path) -> list[Path]:
 
 
 def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -> Path:
-    """Return the clients' jar of a build tree; among several, the jar with the tree's version."""
+    """Return the clients' jar of a build tree. Among several jars, choose the tree's version."""
     if not clients:
         raise UserError(
             f"{folder} is a Kafka source tree that was not built; type in that folder: {_BUILD}"
@@ -254,7 +254,7 @@ def _built(folder: Path, clients: Sequence[Path], settings: Mapping[str, str]) -
 
 
 def _needed(folder: Path, servers: Sequence[Path], settings: Mapping[str, str]) -> Path:
-    """Return the folder of a build tree with the jars that the server needs."""
+    """Return the folder, inside a build tree, that contains the jars for the server."""
     if not servers:
         raise UserError(
             f"the server in {folder} was not built, or not together with its clients:"

@@ -1,4 +1,4 @@
-"""Fetch Kafka's Java client, and a compiler for programs that use it, from Maven Central."""
+"""Fetch Kafka's Java client from Maven Central, and a compiler for programs that use the client."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ def client_jars(version: str, say: Say) -> tuple[Path, ...]:
         say: Gets short messages about the progress.
 
     Raises:
-        UserError: The version does not exist, or the network or disk space is missing.
+        UserError: The version does not exist, there is no network, or the disk is full.
     """
     try:
         jars = fetch_kafka(version, progress=say).classpath

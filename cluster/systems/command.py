@@ -191,7 +191,7 @@ class CommandSystem:
                 )
 
     def settled(self, say: Say) -> Plan:  # noqa: ARG002 - the protocol's
-        """Return the plan with the file's absolute path, and the file's number and ids of brokers.
+        """Return the plan with the file's absolute path, and with the brokers' number and ids.
 
         Raises:
             UserError: The user asked for another number of brokers.
@@ -204,7 +204,7 @@ class CommandSystem:
         return self.plan.model_copy(update={**update, "system": system, "broker_ids": ids})
 
     def _of_size(self, brokers: int) -> dict[str, int]:
-        """Return the changes for a plan that was made for another number of brokers."""
+        """Return the changes that adapt the plan to this number of brokers."""
         plan = self.plan
         if plan.nodes == brokers:
             return {}
@@ -230,7 +230,7 @@ class CommandSystem:
             programs.program(filled(name, {"here": str(self._path.parent)}))
 
     def declared(self) -> Declared:
-        """Return the file's declarations.
+        """Return the declarations in the system's file.
 
         In addition, the harness observes processes that ended.
         """

@@ -1,6 +1,7 @@
 """The file of `--system command:FILE.toml`: how to start a broker, and what the broker guarantees.
 
-Its texts are templates: `{port}` is replaced by the node's port. Write a literal brace twice: `{{`.
+The texts in the file are templates: the node's port replaces `{port}`. Write a literal brace twice:
+`{{`.
 """
 
 import string
@@ -18,13 +19,13 @@ from results.record.plan import PlanError
 
 NAMES: Mapping[str, str] = {
     "id": "the broker's id, such as 1",
-    "node": "its node, such as n1",
-    "host": "the address at which other machines reach it",
+    "node": "the broker's node, such as n1",
+    "host": "the address at which other machines reach the broker",
     "port": "the port of Kafka's protocol",
     "inner_port": "a second port, for requests between brokers",
-    "data": "an existing folder for its records",
-    "folder": "the folder of all its files, and its working directory",
-    "here": "the folder of this file, absolute",
+    "data": "an existing folder for the broker's records",
+    "folder": "the folder of all files of the broker, and its working directory",
+    "here": "the absolute path of this file's folder",
     "ids": "all ids, such as 1,2,3",
     "bootstrap": "all brokers, as HOST:PORT,HOST:PORT",
     "peers": "all other brokers, as ID@HOST:PORT",
@@ -48,21 +49,21 @@ class CommandFile(BaseModel):
     Attributes:
         what: The system's name for people, with its version.
         argv: The command that starts a broker. A program without a slash is searched in `PATH`. A
-            relative path begins at the file's folder. In the paths of programs, of `prepare` and of
-            `software`, only `{here}` may be used.
-        prepare: A command that runs once for each node before its broker starts. It runs in the
-            node's folder on this machine.
+            path is relative to the file's folder. The only template in the paths of programs (the
+            first items of `argv` and `prepare`, and all items of `software`) is `{here}`.
+        prepare: A command that runs once for each node before its broker starts. The command runs
+            on this machine, in the node's folder.
         environment: Additional environment variables of the brokers.
         files: The files to write for each node before its broker starts. The key of each text is
             the path of the file in the node's folder.
         software: The files to copy to machines that cannot read this machine's files. The paths are
             written as in `argv`.
         install: The command that installs the program if it is missing.
-        first_id: The first broker's id; the other ids follow it.
-        brokers: The number of brokers; None: as in the plan.
+        first_id: The first broker's id. The other brokers have the next ids.
+        brokers: The number of brokers. With None, the plan gives the number.
         one_process: Whether one process runs all brokers.
-        survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If not, no
-            broker is killed or stopped, because that would prove nothing.
+        survives_kill: Whether acknowledged records survive a SIGKILL and a restart. If False,
+            Logquake kills and stops no broker, because a loss would prove nothing.
         sees: The supported observations, in addition to what the clients observe.
         cannot: For each missing ability, the reason why faults that need it are impossible.
         lacks: The parts of the protocol that the brokers lack.

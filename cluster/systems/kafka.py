@@ -35,7 +35,7 @@ class KafkaSystem:
     _java: Java | None = None
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan needs ZooKeeper on ssh hosts, or should keep a cluster on ssh hosts.
+        """Raise for ssh hosts if the plan needs ZooKeeper, or if the cluster should be kept.
 
         Both cases are unsupported.
         """

@@ -1,4 +1,4 @@
-"""Add a logging library to a build tree that lacks one; without it brokers would log nothing.
+"""Add a logging library to a build tree that has none. Otherwise the brokers would log nothing.
 
 Kafka's modules need slf4j. Only Kafka's distribution or tools bring the backend of slf4j. Since 4.0
 the backend is log4j2 (KIP-653). Before 4.0 it was reload4j.
@@ -28,8 +28,7 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
         say: Gets short messages about the progress.
 
     Raises:
-        UserError: A logging library is missing in the build and in the cache, and cannot be
-            downloaded.
+        UserError: The build and the cache have no logging library, and the download fails.
     """
     if any(jar.name.startswith(_BINDINGS) for jar in build.classpath):
         return build.classpath
@@ -49,7 +48,7 @@ def with_logging(build: Build, say: Say) -> tuple[Path, ...]:
 
 
 def logs_by_log4j2(build: Build) -> bool:
-    """Return whether a build logs with log4j2, judged by its jars.
+    """Return whether the jars of a build show that it logs with log4j2.
 
     The version of a snapshot is not enough: early snapshots of 4.0 still used reload4j.
     """

@@ -26,7 +26,7 @@ from results.record.topics import CreatedTopic
 
 Say = Callable[[str], None]
 Place = tuple[str, int]
-"""A topic and the number of one of its partitions."""
+"""A topic, and the id of a partition of this topic."""
 
 
 class Observer(Protocol):
@@ -85,27 +85,28 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
         """Return whether a node's broker runs and is not paused, according to its process."""
 
     def ended(self) -> Sequence[Ended]:
-        """Return the processes that ended or stopped although the run did not end or stop them."""
+        """Return the processes that ended or stopped without an order of the run."""
 
     def lives(self) -> int:
         """Return the number of servers started so far; each start counts."""
 
     def complaints(self, node: str, *, life: int = 0) -> list[str]:
-        """Return the last lines of a server's log that report an error, and the log's last line.
+        """Return the last error lines in a server's log, and the last line of this log.
 
         Args:
             node: The server's node.
-            life: Which start of the server wrote the lines: 1 is the first start, 0 the last one.
+            life: Selects the lines that were written after one start: 1 is the first start, 0 the
+                latest.
         """
 
     def stacks(self) -> dict[str, str]:
-        """Let servers print their threads' stacks; return the deadlocks found, by node."""
+        """Make servers print the stacks of their threads; return the deadlocks found, by node."""
 
     def view(self) -> ClusterView | None:
         """Return the cluster's report about itself; None if no node answers."""
 
     def is_back(self, node: str) -> bool:
-        """Return whether a node has registered since its start and serves requests."""
+        """Return whether a node serves requests, and has registered since its last start."""
 
     def create_topics(
         self,
@@ -125,7 +126,7 @@ class Deployment(Cluster, CanFindCoordinators, CanKill, CanMakeTopics, CanMoveLe
     def leader_ends(
         self, places: Iterable[Place], *, committed: bool, timeout_s: float
     ) -> dict[Place, int]:
-        """Ask each partition's leader for the log's end, until all answered or the time is over."""
+        """Ask each partition's leader for the log's end, until all answer or the time is over."""
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
         """Return, by partition, one sentence for each open transaction that the leaders report."""
@@ -154,7 +155,7 @@ class System(Protocol):
         """
 
     def settled(self, say: Say) -> Plan:
-        """Return the plan with data that only the system has, such as its version and brokers' ids.
+        """Return the plan with the system's data, such as its version and the brokers' ids.
 
         Raises:
             UserError: The system's files or brokers do not report these data.
@@ -191,7 +192,7 @@ class System(Protocol):
     def commands(self) -> Mapping[str, str]:
         """Return the paths of the system's command-line tools, as environment variables.
 
-        A command of the user on a kept node finds the tools by these variables.
+        On a kept node, the user's commands find the tools in these variables.
         """
 
 

@@ -25,7 +25,7 @@ def virtual_cluster(plan: Plan, hosts: Hosts, paths: RunPaths, random: Random) -
 
 
 class _VirtualPrograms(ReferencePrograms):
-    """The reference cluster's programs with ids from a seed instead of random ids.
+    """The reference cluster's programs. Their ids are not random, but come from a seed.
 
     Args:
         random: Gives the bytes of ids.
@@ -35,7 +35,7 @@ class _VirtualPrograms(ReferencePrograms):
         self._random = random
 
     def configure(self, seat: Seat) -> None:
-        """Write settings without this machine's folders, so that a seed determines everything."""
+        """Write settings that do not name this machine's folders, so a seed determines them."""
         super().configure(seat)
         settings = seat.folder / SETTINGS
         text = settings.read_text(encoding="utf-8").replace(str(seat.data), "data")

@@ -59,7 +59,7 @@ logquake.modules = {
 
 
 def main() -> None:
-    """Run the command line and exit; SIGTERM and SIGHUP end it as Ctrl-C does."""
+    """Run the command line and exit. SIGTERM and SIGHUP have the same effect as Ctrl-C."""
     if COMPLETE in os.environ:
         sys.exit(complete(os.environ[COMPLETE]))
     from harness.interrupt import SIGNALS  # noqa: PLC0415 - completion does without

@@ -1,7 +1,7 @@
 """Offer completions to a shell when the user presses Tab.
 
-This module imports no command. The file `commands.json` has the names of commands and options. Only
-the names of stored runs are read from the store at each request.
+This module imports no command. The file `commands.json` has the names of commands and options. The
+names of stored runs are not in this file, so each request reads them from the store.
 """
 
 import json
@@ -33,13 +33,13 @@ SPEC = Path(__file__).with_name("commands.json")
 COMPLETE = "_LOGQUAKE_COMPLETE"
 """The environment variable with which a shell asks for completions."""
 _MOST_RUNS = 200
-"""The largest number of offered runs; the newest runs come first. A terminal shows fewer."""
+"""At most so many runs are offered, the newest runs first. A terminal shows fewer runs."""
 _SPLITS_WORDS = ":="
 """Bash splits words at these characters (COMP_WORDBREAKS), and replaces only the last piece."""
 
 
 class _Bash(BashComplete):
-    """Completion for bash, also of words that contain a colon: `sample:valid`, `kafka:4.3.1`."""
+    """Completion for bash. Words with a colon work, too: `sample:valid`, `kafka:4.3.1`."""
 
     source_template = BASH
 

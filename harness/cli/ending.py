@@ -20,9 +20,9 @@ from results.wording.naming import names_of
 
 
 def answer_of(console: Console) -> Answer | None:
-    """Return a function that answers signals on standard error if the console prints nothing.
+    """If the console prints nothing, return a function that reports signals on standard error.
 
-    Return None if the console prints, because the console then shows the answers itself.
+    If the console prints, return None, because the console itself then reports signals.
     """
     return at_once(console_of(stderr=True)) if console.quiet else None
 
@@ -37,12 +37,12 @@ def conclude(verdict: Verdict, paths: RunPaths) -> None:
 
 
 def next_of(paths: RunPaths, verdict: Verdict | None = None, *, after: str = "") -> list[NextStep]:
-    """Return suggested commands for a stored run; none if it is in progress, or has no plan.
+    """Return the commands to suggest for a run; none if the run is in progress or has no plan.
 
     Args:
         paths: The run.
-        verdict: The run's verdict; None: read the stored verdict.
-        after: The command that the user just typed. It is not suggested again.
+        verdict: The run's verdict. With None, the stored verdict is read.
+        after: The command that the user just typed, which is not suggested again.
     """
     try:
         verdict = verdict or read_verdict(paths.verdict)

@@ -25,7 +25,7 @@ _Command = Callable[..., Any]
 
 
 def exits(*codes: Exit) -> Callable[[_Command], _Command]:
-    """Declare the exit codes of a command, in addition to the codes of all commands."""
+    """Declare a command's own exit codes. All commands also have the common exit codes."""
 
     def declare(function: _Command) -> _Command:
         setattr(function, _DECLARED, codes)

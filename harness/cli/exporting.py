@@ -37,7 +37,8 @@ class Form(StrEnum):
 
 
 _HISTORIES = frozenset({".edn", ".json", ".jsonl"})
-"""The suffixes of history files, compressed or not. A bundle has another suffix."""
+"""The suffixes of history files (for compressed files, before `.gz`). Bundles have another
+suffix."""
 _ENDINGS: Mapping[Form, str] = {
     Form.PERFETTO: ".perfetto.json.gz",
     Form.CSV: "-csv",

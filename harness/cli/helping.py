@@ -66,9 +66,9 @@ def _place(shell: str) -> Path:
 def _settings(shell: str, place: Path) -> tuple[Path | None, str]:
     """Return the shell's settings file, and the line in it that loads the completion script.
 
-    The result is None for fish, because fish finds the script by itself. Bash finds it only with
-    the package bash-completion, which is not on all machines. Loading the script twice does no
-    harm.
+    The result is None for fish, because fish finds the script by itself. Bash finds the script only
+    with the package bash-completion, which is not on all machines. If bash loads the script twice,
+    this does no harm.
     """
     file = shlex.quote(str(place))
     source = f"[ -r {file} ] && source {file}"

@@ -25,7 +25,8 @@ class Asked:
     Attributes:
         files: The history files to read, in order.
         mode: The judge and its options.
-        engine, spark_master: The values that the user set; the default is the local engine.
+        engine, spark_master: The user's options for the engine. Without them, the local engine is
+            used.
         as_json: Whether to print a line of JSON for each history.
         page: The path of the HTML page to write; None: write no page.
     """
@@ -63,9 +64,10 @@ def check_histories(asked: Asked) -> list[Verdict]:
 
 
 def as_line(verdict: Verdict, judge: Judge) -> Mapping[str, object]:
-    """Return a history's verdict for machines, as a mapping that is printed as one line of JSON.
+    """Return the verdict of a history as a mapping, which is then printed as one line of JSON.
 
-    With the judge `jepsen`, `valid` is true or false, or `"unknown"` if there was nothing to judge.
+    For the judge `jepsen`, the key `valid` is true, false or, if there was nothing to judge,
+    `"unknown"`.
     """
     counts = {name: each.count for name, each in verdict.anomalies.items()}
     if judge is not Judge.JEPSEN:
@@ -75,7 +77,7 @@ def as_line(verdict: Verdict, judge: Judge) -> Mapping[str, object]:
 
 
 def mode_of(judge: str | None, *, subscribe: bool | None, ww_deps: bool | None) -> Mode:
-    """Return the judge and its options from the options of the command line."""
+    """Return the judge that the command line selects, with the judge's settings."""
     return Mode(
         judge=Judge(judge) if judge else Judge.JEPSEN,
         ww_deps=ww_deps is not False,
@@ -87,12 +89,13 @@ def only_of_histories(given: Mapping[str, object], names: Sequence[str]) -> None
     """Reject options that do not fit together.
 
     Args:
-        given: The options for histories by name; None for each option that the user did not set.
+        given: The options for histories: the name of each option, and its value. The value is None
+            if the user did not set the option.
         names: The runs that the user named.
 
     Raises:
-        click.UsageError: The user gave options for histories without a history, named runs together
-            with histories, or named no input.
+        click.UsageError: The user gave options for histories but no history, or named both runs and
+            histories, or named neither.
     """
     options = [name for name, value in given.items() if value is not None]
     if given["--history"] is None:

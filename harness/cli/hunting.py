@@ -104,8 +104,8 @@ def hunt(
 ) -> int:
     """Play random runs that look for new behavior.
 
-    After Ctrl-C no more runs start, and the command waits for the runs in progress. The same
-    command resumes the hunt. A part is one night of a hunt. STORE/.suites/NAME/NIGHT holds the
+    After Ctrl-C no more runs start, and the command waits for the runs in progress. To resume the
+    hunt, repeat the command. A part is one night of a hunt. STORE/.suites/NAME/NIGHT holds the
     part's journal.jsonl, hunt.md, hunt.html, and failures/ with a plan and a bundle for each
     failure. The exit code is the code of the worst verdict.
     """
@@ -130,7 +130,7 @@ def hunt(
 
 
 def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -> Suite:
-    """Return a hunt in which options of the command line replace values of the hunt's file.
+    """Return a hunt whose options on the command line replace the values in the hunt's file.
 
     Raises:
         SuiteError: The hunt with these options is not valid.
@@ -149,7 +149,7 @@ def changed(suite: Suite, options: Mapping[str, str | tuple[str, ...] | None]) -
 
 
 def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iterator[str]:
-    """Yield options in the form in which the user types them."""
+    """Yield the words that the user types for these options."""
     flags = {option.name: option.opts[0] for option in hunt.params}
     for key, value in options.items():
         for each in (value,) if isinstance(value, str) else value or ():
@@ -157,7 +157,7 @@ def words_of(options: Mapping[str, str | tuple[str | Path, ...] | None]) -> Iter
 
 
 def _shown(found: Suite) -> int:
-    """Print the values from which a hunt chooses on this machine; return the exit code."""
+    """Print the settings that a hunt can choose on this machine; return the exit code."""
     assert found.hunt is not None
     refuse_unplayable(found)
     said = {

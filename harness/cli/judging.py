@@ -44,8 +44,8 @@ from results.wording.naming import names_of
     type=click.Choice(["spark", "local"]),
     default=None,
     help=(
-        "The engine that runs the checks. Default: Spark if there is a Java; local otherwise,"
-        " and for histories."
+        "The engine that runs the checks. Default: Spark if Java is installed, otherwise"
+        " local; for histories always local."
     ),
 )
 @click.option(
@@ -162,12 +162,12 @@ def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: C
 
 
 def _runs_here(names: Sequence[str], store: Path, *, kept: bool) -> list[RunPaths]:
-    """Return all runs on this machine that the user named, without duplicates.
+    """Return each run that the user named and that is on this machine, without duplicates.
 
     Args:
         names: The names on the command line.
         store: The store.
-        kept: Whether verdicts are stored. Then each run must belong to the user.
+        kept: Whether verdicts are stored. If they are stored, each run must belong to the user.
 
     Raises:
         StoreError: No run has such a name, a run is in progress, or a run belongs to another user.

@@ -25,9 +25,9 @@ _TYPES = {
 
 
 def models(top: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield a model and the models of its tables, each with the table's name in the file.
+    """Yield a model, and the model of each table in it, with the name of the table in the file.
 
-    The top model has an empty name.
+    The name of the top model is empty.
     """
     yield "", top
     for key, info in top.model_fields.items():
@@ -46,9 +46,9 @@ def written(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def texts(model: type[BaseModel]) -> dict[str, str]:
-    """Return what each key of a model does.
+    """Return a description of each key of a model.
 
-    The text is the docstring of the key, or the help of the key's option if the help is longer.
+    The description is the docstring of the key or the help text of its option: the longer one.
     """
     own: dict[str, str] = {}
     for base in reversed(model.__mro__):
@@ -61,7 +61,7 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
 
 
 def options_of_run() -> Mapping[str, click.Option]:
-    """Return, for each key of a plan, the option of `logquake run` that sets it."""
+    """Return the option of `logquake run` that sets each key of a plan."""
     run = logquake.get_command(click.Context(logquake), "run")
     assert run is not None
     return {str(each.name): each for each in run.params if isinstance(each, click.Option)}
@@ -79,7 +79,7 @@ def takes(info: FieldInfo) -> str:
 
 
 def default(info: FieldInfo) -> str | None:
-    """Return the default of a key as TOML; None if the file must have the key.
+    """Return the default value of a key as TOML, or None if the file must contain the key.
 
     The result is an empty string if the key is optional and has no default.
     """
@@ -100,7 +100,7 @@ def _toml(value: object) -> str:
 
 
 def _docstrings(table: type[BaseModel]) -> dict[str, str]:
-    """Return the text that follows each field in the class's source."""
+    """Return the docstring of each field; it follows the field in the source of the class."""
     body = ast.parse(inspect.getsource(sys.modules[table.__module__])).body
     (node,) = (
         each for each in body if isinstance(each, ast.ClassDef) and each.name == table.__name__

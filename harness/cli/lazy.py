@@ -18,8 +18,8 @@ _BUILT_IN = ("help",)
 class LazyGroup(click.Group):
     """A click group that maps each command to the module of `harness.cli` that contains it.
 
-    The function has the command's name. If that name is a keyword or a built-in function of Python,
-    the function's name ends with an underscore: `import_`, `help_`.
+    In the module, the function has the command's name. If that name is a keyword or a built-in
+    function of Python, the function's name ends with an underscore: `import_`, `help_`.
 
     Set `modules` before use: `{"show": "looking"}`.
     """
@@ -31,13 +31,13 @@ class LazyGroup(click.Group):
         return sorted(self.modules)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands from `commands.json`; importing all commands takes seconds."""
+        """Write the list of commands from `commands.json`, because importing them takes seconds."""
         rows = [(name, self._brief(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
     def _brief(self, ctx: click.Context, name: str) -> str:
-        """Return the short help of a command. Import a command that is not in `commands.json`."""
+        """Return a command's short help; import it if it is not in `commands.json`."""
         found = stored()["commands"].get(name)
         command = None if found else self.get_command(ctx, name)
         return command.get_short_help_str(limit=100) if command else str(found["help"])

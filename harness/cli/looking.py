@@ -35,8 +35,8 @@ def runs(*, store: Path) -> int:
 def show(*, name: str, what: str | None, store: Path) -> int:
     """Show a run in the terminal: verdict, evidence, faults, checks.
 
-    With a second argument, show one op (p22#132) or one value (log-0-0:v785). Give the name that
-    pages and sentences use, or the number in the record.
+    With a second argument, show one op (p22#132) or one value (log-0-0:v785). Use the name that
+    pages and sentences show, or the number that the record has.
     """
     run, console = Store(store).find(name), console_of()
     if what is None and is_quiet():

@@ -31,8 +31,8 @@ def node(*, run: str, name: str | None, command: tuple[str, ...], end: bool, sto
 
     The command runs in the node's network and in the node's folder. Its environment has NODE,
     BOOTSTRAP (host:port,...), BROKER (this node's host:port), ZOOKEEPER, KAFKA_JAVA and
-    KAFKA_CLASSPATH. The exit code is that of the command. Without NODE, the addresses of all nodes
-    are printed.
+    KAFKA_CLASSPATH. The exit code of the command becomes the exit code of `logquake node`. Without
+    NODE, the addresses of all nodes are printed.
     """
     paths = Store(store).find(run)
     refuse_unless_own(paths)

@@ -43,8 +43,8 @@ ENGINE = click.option(
     type=click.Choice(["spark", "local"]),
     default=None,
     help=(
-        "The engine that runs the checks. Default: Spark if there is a Java; local otherwise,"
-        " and for the reference cluster."
+        "The engine that runs the checks. Default: Spark if Java is installed, otherwise"
+        " local; for the reference cluster always local."
     ),
 )
 

@@ -1,7 +1,7 @@
 """The options `--quiet` and `--no-color`, and the consoles on which commands print.
 
-Both options may come before or after the command's name. Child processes get `--no-color` by the
-environment variable NO_COLOR (https://no-color.org).
+Both options may come before or after the command's name. The environment variable NO_COLOR
+(https://no-color.org) passes `--no-color` to child processes.
 """
 
 import os
@@ -29,9 +29,10 @@ def console_of(*, quiet: bool = False, stderr: bool = False, soft_wrap: bool = T
 
     Args:
         quiet: Whether the console prints nothing.
-        stderr: Whether the console prints to standard error. Standard output then has only a result
-            for machines.
-        soft_wrap: Whether the terminal, and not rich, breaks long lines. A path then stays whole.
+        stderr: Whether the console prints to standard error. Then standard output contains only the
+            JSON result.
+        soft_wrap: Whether rich leaves it to the terminal to break long lines. Then a long path can
+            be copied.
     """
     from rich.console import Console  # noqa: PLC0415 - completion does without
 

@@ -66,12 +66,12 @@ class _Asked:
     Attributes:
         plan: The plan to play.
         wanted: The result with which each rerun is compared.
-        repeats: The id of the run that is rerun. It is empty if this store does not have that run,
-            or if the rerun has another system or other clients.
+        repeats: The id of the run that is rerun. The id is empty if this store does not have that
+            run, or if the rerun uses another system or other clients.
         system: The system that the user named. An empty string means the plan's own system.
         notes: The differences from the stored run, in sentences.
-        as_before: The result of the stored run in words, for a page of many systems. An empty
-            string means that there is no stored run.
+        as_before: A phrase with the result of the stored run, for a page that compares systems. An
+            empty string means that there is no stored run.
     """
 
     plan: Plan
@@ -84,7 +84,7 @@ class _Asked:
 
 @dataclass(slots=True, kw_only=True)
 class _Display:
-    """Shows a table of reruns for each system; without a terminal, prints a line for each rerun."""
+    """A display of the reruns: tables for the systems or, without a terminal, one line a rerun."""
 
     console: Console
     tallies: list[Tally]
@@ -136,7 +136,7 @@ class _Display:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Player:
-    """Plays and judges a plan repeatedly, without output."""
+    """A player that plays and judges a plan as often as asked, without output."""
 
     store: Path
     engine: str | None
@@ -302,7 +302,7 @@ def _played(
     display: _Display,
     bisect: bool,
 ) -> tuple[int, str]:
-    """Play each seed on each system; return the exit code, and the reason for an early end."""
+    """Play each seed on each system; return the exit code and, after an early end, the reason."""
     with display.shown():
         for number, seed in enumerate(seeds):
             for at, each in enumerate(asked):
@@ -374,12 +374,12 @@ def _asked_for(
     store: Path,
     bisect: bool,
 ) -> _Asked:
-    """Return the plan to rerun and the result to compare with, from the name of a run or scenario.
+    """Find a run or scenario by its name; return its plan and the result that reruns should have.
 
     Raises:
         StoreError: There is no such run, or it has no verdict.
-        PlanError: The choices do not fit the scenario, or the plan of a run has keys that reach
-            beyond that run.
+        PlanError: The choices do not fit the scenario, or a plan key of the stored run affects more
+            than that run.
     """
     if name in {each.name for each in SCENARIOS}:
         return _scenario_asked_for(name, given, said, system=system, bisect=bisect)
@@ -436,7 +436,7 @@ def _asked_for(
 def _with_clients(plan: Plan, said: Mapping[str, str | None]) -> tuple[Plan, str] | None:
     """Return a plan with the clients that the user named, and a description of the clients.
 
-    Return None if the user named no clients, so that the plan keeps its own.
+    Return None if the user named no clients; then the plan keeps the clients that it has.
     """
     version, kind = said.get(CLIENT), said.get(KIND)
     if not version and not kind:

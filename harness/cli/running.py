@@ -190,7 +190,10 @@ _OPTIONS = (
         flag="--level",
         key="level",
         kind=click.IntRange(0, TOP_LEVEL),
-        help="The difficulty of faults: more often, in sequence, several at once (default: 0).",
+        help=(
+            "The level of faults. At higher levels they come more often, in sequence, or several at"
+            " once (default: 0)."
+        ),
     ),
     _Option(
         flag="--seed",

@@ -44,7 +44,7 @@ _CHOICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stage:
-    """The options of the command line. They apply to every scenario that the command plays."""
+    """The options of the command line, for every scenario that the command plays."""
 
     console: Console
     store: Path
@@ -66,7 +66,7 @@ class _Stage:
         return session.run(engine=self.engine, spark_master=self.spark_master)
 
     def played(self, part: Part) -> Played:
-        """Play one of many scenarios; if an error prevents a verdict, the table shows the error."""
+        """Play one of many scenarios; if it ends without a verdict, the table shows the error."""
         self.console.rule(part.name, align="left")
         begun_s = stopwatch_s()
         verdict, interrupted = "", False
@@ -114,7 +114,7 @@ def list_scenarios() -> int:
 
 
 def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the choices of scenarios to a command; see `choices_given`."""
+    """Add to a command the options that select a variant of a scenario; see `choices_given`."""
     command = click.option(
         "--elr/--no-elr",
         "elr",
@@ -127,7 +127,7 @@ def choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choices_given(choices: Mapping[str, str | None], *, elr: bool | None) -> dict[str, str]:
-    """Return the user's choices for a scenario; each key is the name of an option."""
+    """Return the choices that the user made for a scenario, by the name of the option."""
     given = {key: value for key, value in choices.items() if value is not None}
     return given if elr is None else {**given, "elr": "on" if elr else "off"}
 

@@ -103,7 +103,7 @@ def docs(*, port: int, no_browser: bool, folder: Path | None) -> int:
 
 
 def _show(url: str) -> None:
-    """Open a page in a graphical browser or in the user's own browser, and return at once."""
+    """Open a page in a graphical browser or in the browser that the user chose; return at once."""
     if any(os.environ.get(name) for name in _BROWSERS):
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 

@@ -1,8 +1,8 @@
 """The scripts with which shells ask for completions; click fills in the names.
 
-These scripts differ from click's own scripts. The bash script sends the line as typed. All scripts
-call the program as the user typed it, for example by its path. In fish a value may contain a comma:
-`kill,pause`.
+These scripts differ from click's own scripts. The bash script sends the command line exactly as the
+user typed it. All scripts call the program as the user typed it, for example by its path. In fish,
+an option's value may contain a comma: `kill,pause`.
 """
 
 BASH = r"""

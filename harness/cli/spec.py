@@ -1,8 +1,8 @@
 """Write `commands.json`, which Tab completion and `logquake -h` read: `python -m harness.cli.spec`.
 
 Importing all commands takes seconds, and a shell asks for completions at each Tab. So this file
-stores the names of commands, options and topics, and the values that they take. With `--check`
-nothing is written, and the exit code is 1 if the file is outdated.
+stores the names of commands and topics, and the names and values of options. With `--check` the
+script writes nothing, and the exit code is 1 if the file is outdated.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _VALUES = {
     "--hosts": "hosts",
     "--client-kind": "clients",
 }
-"""The list under `values` that has the possible values of each option."""
+"""The possible values of each option: a list in the section `values` of the file."""
 _METAVARS = {
     "RUN": "runs",
     "SCENARIO": "scenarios",
@@ -37,7 +37,7 @@ _METAVARS = {
     "PLAN.toml": "plans",
     "SUITE.toml": "suites",
 }
-"""The list under `values` that has the possible values of each argument's metavariable."""
+"""The possible values of each argument, by its metavariable: a list in the section `values`."""
 
 
 def spec() -> dict[str, Any]:

@@ -105,15 +105,15 @@ def lead_night(
     before: Sequence[Path] = (),
     changed: Suite | None = None,
 ) -> int:
-    """Play a suite's night on a terminal, to its end or until a signal; return the exit code.
+    """Play a suite's night, to the end or until a signal, and show it; return the exit code.
 
     Args:
-        command: The command that the user typed, for the message on how to resume.
+        command: The command that the user typed. The message about resuming repeats it.
         suite_file: The suite's file.
         store: The folder of runs.
         mode: A value of `Resumption`; None means `auto`.
         before: The journals of a hunt's parts in other stores.
-        changed: The suite after the changes by options; None means the suite in the file.
+        changed: The suite, changed by the user's options. None means the suite in the file.
     """
     console, how = _progress_of(), Resumption(mode or Resumption.AUTO)
     with opened(suite_file, store, mode=how, before=before, changed=changed) as lead:
@@ -162,7 +162,7 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
 
 
 def _log_console() -> Console:
-    """Return the console; in a nightly job's log, it is wide enough for the table."""
+    """Return the console. In the log of a nightly job, its lines are long enough for the table."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=LOG_COLUMNS)
 
@@ -206,7 +206,7 @@ def _planned(lead: Lead) -> str:
 
 
 def _terminal_may_be_gone() -> contextlib.suppress:
-    """Ignore errors of printing: after a SIGHUP there is no terminal, but the night continues."""
+    """Ignore errors when printing: after a SIGHUP the terminal is gone, but the night continues."""
     return contextlib.suppress(OSError)
 
 

@@ -66,14 +66,14 @@ _ITEM = re.compile(r"[-*] |\d+\. ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic that `logquake help` can explain.
+    """A topic of `logquake help`.
 
     Attributes:
         name: The name that the user types.
         kind: The kind of topic, such as `fault` or `anomaly`; an empty string for a general
             subject.
         brief: A one-line description.
-        text: Returns the text that is printed.
+        text: A function that returns the text to print.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Topic:
 def all_topics() -> dict[str, list[Topic]]:
     """Return all topics by name.
 
-    A name may mean several topics: `pause` is a fault and a family.
+    Several topics can have the same name: `pause` is both a fault and a family of faults.
     """
     found: dict[str, list[Topic]] = {}
     for each in (*subjects(), *_named(), *_commands()):
@@ -97,7 +97,7 @@ def explained(name: str) -> str:
     """Return the text that `logquake help` prints for a topic.
 
     Raises:
-        click.UsageError: There is no topic of that name; the message has the most similar names.
+        click.UsageError: There is no topic of that name. The message lists the most similar names.
     """
     topics = all_topics()
     wanted = " ".join(name.lower().split()).lstrip("-")
@@ -113,7 +113,7 @@ def explained(name: str) -> str:
 
 
 def listed() -> str:
-    """Return the list that `logquake help` prints: general subjects, and kinds of other topics."""
+    """Return the list that `logquake help` prints: general subjects, then kinds of topics."""
     rows = [(each.name, each.brief) for each in subjects()]
     kinds = {
         "a command": "suite run",
@@ -201,7 +201,7 @@ def _keys() -> Iterator[Topic]:
 
 
 def _commands() -> Iterator[Topic]:
-    """Yield the commands, and the commands of groups: `run`, `suite`, `suite run`.
+    """Yield the commands, including the commands in groups: `run`, `suite`, `suite run`.
 
     The names come from `commands.json`, because importing all commands takes seconds.
     """
@@ -238,7 +238,7 @@ def says_of(kind: str) -> InWords:
 
 
 def module_of(checker: Checker) -> ModuleType:
-    """Return the module of a check's kernel; the module's docstring defines the anomaly."""
+    """Return the module whose docstring defines the anomaly: the module of the check's kernel."""
     kernel = checker.check
     while isinstance(kernel, partial):
         kernel = kernel.func
@@ -250,7 +250,7 @@ def _width() -> int:
 
 
 def _rows(rows: Iterable[tuple[str, str]]) -> str:
-    """Return names and their meanings as text in two columns."""
+    """Return a text in two columns: each name with its meaning."""
     told = [*rows]
     width = min(max(len(name) for name, _ in told) + 4, _width() // 2)
     return "\n".join(
@@ -260,7 +260,7 @@ def _rows(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def _wrapped(text: str, first: str = "", then: str = "") -> str:
-    """Wrap a paragraph for the terminal; `first` is the first line's prefix, `then` the others'."""
+    """Wrap a paragraph for the terminal; `first` begins the first line, `then` each other line."""
     return fill(
         text,
         width=_width(),
@@ -272,7 +272,7 @@ def _wrapped(text: str, first: str = "", then: str = "") -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Return paragraphs and items of lists that fit the terminal, indented."""
+    """Indent and wrap a text, which consists of paragraphs and list items, for the terminal."""
     items = re.split(rf"\n(?=\n|{_ITEM.pattern})", text)
     return "\n".join(map(_item, items))
 
@@ -295,7 +295,7 @@ def _checks() -> str:
 
 
 def _file(file: str) -> str:
-    """Return the keys of a file, table by table."""
+    """Return a text that lists the keys of a file, table after table."""
     begin = _wrapped(f"A {file} is a TOML file. logquake help KEY explains a key. The file's keys:")
     tables = (_key_rows(title, model) for title, model in models(_FILES[file]))
     return "\n\n".join([begin, *tables])

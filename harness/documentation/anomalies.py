@@ -39,7 +39,7 @@ def page() -> str:
 
 
 def definition(module: ModuleType) -> str:
-    """Return the definition of an anomaly from its check's module, as Markdown."""
+    """Return the definition of an anomaly as Markdown, from the module of the check."""
     docstring = parsed(module.__doc__)
     return f"**{docstring.title}**\n\n{labelled(docstring.text)}"
 

@@ -26,7 +26,7 @@ def page() -> str:
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield each command with its full name, such as `run` or `suite run`; groups are left out."""
+    """Yield each command, but no group, with its full name, such as `run` or `suite run`."""
     yield from _within(logquake, "")
 
 
@@ -104,7 +104,7 @@ def _type(param: click.Parameter) -> str:
 
 
 def _range(bounds: click.IntRange | click.FloatRange) -> str:
-    """Return which numbers an option takes. Each option has a lower bound; bounds are included."""
+    """Return the range of an option's numbers, bounds included. Each option has a lower bound."""
     assert bounds.min is not None
     assert not bounds.min_open, bounds
     return f"at least {bounds.min}" if bounds.max is None else f"{bounds.min} to {bounds.max}"

@@ -25,4 +25,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/python.md": programs.page,
     "reference/examples.md": examples.page,
 }
-"""For each generated page: its path below `docs/`, and the function that returns its text."""
+"""The generated pages: the path of each below `docs/`, and the function that returns its text."""

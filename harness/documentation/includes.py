@@ -1,7 +1,7 @@
 """Generate the tables for handwritten pages: `<!-- generated: checkers/liveness -->`.
 
-A page has such a comment on a line of its own. The line below the comment is for readers of the
-file. The build replaces both lines with the table.
+In a page, such a comment stands alone on a line. The line below the comment is for people who read
+the page's source. The build replaces both lines with the table.
 """
 
 import re
@@ -123,7 +123,7 @@ def ops() -> str:
 
 
 def swarm() -> str:
-    """Return the table of the swarm's settings: each value with the mechanism that it exercises."""
+    """Return the table of the swarm's settings: each value, and which mechanism it exercises."""
     return table(
         ("what is drawn", "in runs of", "value: the situations that it makes likely"),
         (
@@ -134,7 +134,7 @@ def swarm() -> str:
 
 
 def _value(name: str, value: Value) -> str:
-    """Return a swarm value as text; the row's own name is left out."""
+    """Return a value of the swarm as text, without the name of its row."""
     told = [
         f"`{setting}`" if key.endswith(name) else f"`{key.partition('.')[2] or key} = {setting}`"
         for key, setting in value.settings.items()
@@ -143,7 +143,7 @@ def _value(name: str, value: Value) -> str:
 
 
 def levels() -> str:
-    """Return the table of fault levels. Each row has only the additions to the previous level."""
+    """Return the table of fault levels. Each row lists only what the level adds."""
     return table(
         ("level", "what is new", "side by side", "a majority stays without faults"),
         (
@@ -189,7 +189,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "checkers/sights": sights,
     **{f"checkers/{each.value}": partial(chapter, each) for each in Chapter},
 }
-"""For each table: the name in the comment, and the function that returns the table."""
+"""The generated tables: the name in the comment, and the function that returns the table."""
 
 
 def filled(text: str) -> str:

@@ -1,6 +1,7 @@
 """Build the site's menu.
 
-In `mkdocs.yml`, an entry `how-to/*` means the other pages of that folder.
+In `mkdocs.yml`, an entry such as `how-to/*` means all pages of that folder that have no entry of
+their own.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -12,7 +13,8 @@ _REST = "/*"
 def expanded(menu: Sequence[object], pages: Collection[str]) -> Menu:
     """Return the menu.
 
-    Each entry `folder/*` is replaced by those pages of the folder that have no entry of their own.
+    The pages of a folder replace the entry `folder/*`, except those that have an entry of their
+    own.
 
     Args:
         menu: The menu of `mkdocs.yml`: pages, `{title: page}`, and `{title: menu}`.

@@ -1,8 +1,7 @@
 """Add pages from outside of `docs/` to the site, and rewrite links to files outside of `docs/`.
 
-READMEs of packages become pages below `internals/`. Links to these READMEs, and links in them, are
-rewritten. A link to any other file of the repository becomes plain text, because the site has no
-page for it.
+READMEs of packages become pages below `internals/`. Links from and to these READMEs are rewritten.
+A link to any other file of the repository becomes plain text, because the site has no page for it.
 """
 
 import posixpath

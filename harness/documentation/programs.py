@@ -21,7 +21,7 @@ The names that `from logquake import …` provides. The page ["From a program"](
 examples. The last sections describe the types of fields. You need not import these types.
 """
 _QUALIFIED = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
-"""A regex for the module names before a type's name."""
+"""A regex that matches the module's name before the name of a type."""
 
 
 def page() -> str:
@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def public() -> Iterator[tuple[str, object]]:
-    """Yield the public names of the package with their objects, functions first."""
+    """Yield each public name of the package with its object: first the functions, then the rest."""
     module = import_module("logquake")  # By name, because `logquake` imports this package.
     found = [(name, getattr(module, name)) for name in module.__all__]
     yield from sorted(found, key=lambda each: (not inspect.isfunction(each[1]), each[0].lower()))
@@ -52,7 +52,7 @@ def within() -> Iterator[tuple[str, type]]:
 
 
 def field_texts(kind: type) -> dict[str, str]:
-    """Return the text of each field of a dataclass; an empty text if the docstring has none."""
+    """Return the description of each field of a dataclass; empty if the docstring has none."""
     told = {
         name: text
         for entry, text in parsed(inspect.getdoc(kind)).sections.get(_FIELDS, {}).items()

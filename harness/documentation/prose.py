@@ -14,7 +14,7 @@ _HEADS = {
 }  # fmt: skip
 _SECTION = re.compile(rf"^({'|'.join(_HEADS)}):$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*): ", re.MULTILINE)
-"""One or more names of an entry: `judge, engine: …`."""
+"""A regex for the start of an entry, which has one or more names: `judge, engine: …`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class Docstring:
     Attributes:
         title: The first sentence.
         text: The rest of the prose.
-        sections: For each section (`Args`, `Raises`): the text of each entry by the entry's name.
+        sections: The sections, such as `Args` or `Raises`. Each section has the names of its
+            entries, and their texts.
     """
 
     title: str

@@ -39,7 +39,7 @@ def _section(name: str, schema: pa.Schema, level: str) -> str:
 
 
 def text(table_name: str, column: str) -> str:
-    """Return a column's description, and its possible terms if there is a closed set of terms."""
+    """Return a column's description. It lists the column's possible terms if these are fixed."""
     described = descriptions.column_description(table_name, column)
     terms = ", ".join(map(code, descriptions.terms_of(table_name, column)))
     return f"{described} One of {terms}." if terms and described else described

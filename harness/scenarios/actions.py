@@ -1,6 +1,6 @@
 """The actions of a step, as plain values that the director executes.
 
-Actions that are faults are recorded like the faults of the nemesis: a line in the ledger first,
+If an action is a fault, it is recorded like the faults of the nemesis: first a line in the ledger,
 then a measured effect, then a heal. At the end of the scenario, the run heals all faults that are
 in force.
 """
@@ -8,7 +8,7 @@ in force.
 from dataclasses import dataclass
 
 Link = tuple[str, str]
-"""The direction from the first machine to the second; `zk` is ZooKeeper's machine."""
+"""The link from the first machine to the second, in this direction; `zk` is ZooKeeper's machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +17,15 @@ class Produce:
 
     Attributes:
         count: How many messages. Their names are message1, message2, ... in the order of sending.
-        acks: The producer's `acks`.
-        together: Whether the messages share a batch. Otherwise each message waits for the
+        acks: The setting `acks` of the producer.
+        together: Whether one batch contains all messages. Otherwise each message waits for the
             acknowledgement of the previous message.
         answered: Whether an acknowledgement is expected. If False, an acknowledgement within the
             limit makes the step fail.
         within_s: The limit, and the producer's delivery timeout.
-        only_to: The node that the client gets as bootstrap; None means all nodes.
-        wait: If False, the action does not wait; a later action `Answered` waits. Until then the
+        only_to: The only bootstrap server of the client; None means that all nodes are bootstrap
+            servers.
+        wait: If False, a later action `Answered` waits instead of this action. Until then the
             client sends and reads nothing else.
     """
 
@@ -134,14 +135,14 @@ class ElectUnclean:
 
 @dataclass(frozen=True, slots=True)
 class Reassign:
-    """Change the partition's assignment, or only its order."""
+    """Change the replicas of the partition, or only their order."""
 
     replicas: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskLeader:
-    """Ask a broker for the end of the partition: a ListOffsets request with a leader epoch."""
+    """Ask a broker for the partition's end offset (ListOffsets), and name a leader epoch."""
 
     node: str
     epoch: int
@@ -162,7 +163,7 @@ class CreateTopics:
 
     Attributes:
         names: The topics, with one partition and one replica each.
-        at: The broker that is asked; None means any broker that answers.
+        at: The broker that gets the request; None means any broker that responds.
         answered: If False, no response is expected.
     """
 
@@ -177,7 +178,7 @@ class BeginTransaction:
 
     Attributes:
         node: The broker that leads the partition and coordinates the transaction.
-        held_up: Whether to send a second message, whose request is delayed.
+        held_up: Whether to send a second message with a delayed request.
     """
 
     node: str

@@ -15,7 +15,7 @@ from results.record.systems import system_named
 from results.record.terms import Mode
 
 Choices = Mapping[str, str]
-"""For each choice of the scenario, its option and value: `{"rule": "leader-epoch"}`."""
+"""The option and the value of each choice in the scenario: `{"rule": "leader-epoch"}`."""
 
 _SWITCH = {"on": True, "off": False}
 _MINIMUMS = {"ok_sends": 1, "ok_polls": 0, "around_faults": 0}
@@ -26,7 +26,7 @@ _OF_THE_STORY = (
 )  # fmt: skip
 """The plan keys on which the steps of the scenario depend."""
 _RULE = "truncation"
-"""The reference cluster's broker setting for a scenario's truncation rule."""
+"""The broker setting of the reference cluster that selects the truncation rule."""
 _TABLES = ("broker", "node", "features", "client", "budgets", "minimums")
 """Keys of a plan that are tables. A plan file may set some entries of a table."""
 
@@ -57,7 +57,7 @@ def scenario_of(plan: Plan) -> Scenario:
 
 
 def waits_s(plan: Plan) -> float:
-    """Return the total time in seconds that the steps of a scripted run may wait.
+    """Return for how many seconds, in total, the steps of a scripted run may wait.
 
     Raises:
         PlanError: See `scenario_of`.
@@ -72,10 +72,10 @@ def waits_s(plan: Plan) -> float:
 
 
 def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
-    """Return a value for each choice of a scenario: the given value, or the default.
+    """Return all choices of a scenario. A choice that is not given gets its default value.
 
     Raises:
-        PlanError: The scenario does not have a given choice or value.
+        PlanError: One of the given choices, or its value, does not exist in this scenario.
     """
     for option in given:
         if option not in scenario.choices:
@@ -97,7 +97,7 @@ def resolved(scenario: Scenario, given: Choices) -> dict[str, str]:
 
 
 def all_choices(scenario: Scenario) -> Iterator[dict[str, str]]:
-    """Yield every combination of a scenario's choices, the defaults first."""
+    """Yield every combination of a scenario's choices. The first one has all defaults."""
     seen: list[dict[str, str]] = []
     for values in product(*(choice.values for choice in scenario.choices.values())):
         given = dict(zip(scenario.choices, values, strict=True))
@@ -126,7 +126,7 @@ def story_values(
 
     Args:
         scenario: The scenario.
-        given: The user's choices; the others get their defaults.
+        given: The choices that the user made. All other choices get their default values.
         system: The system; None means the first system on which the scenario is known to work.
 
     Raises:
@@ -164,10 +164,10 @@ def story_values(
 
 
 def values_behind(values: Mapping[str, object]) -> dict[str, object]:
-    """Return a plan file's values; if the file names a scenario, add the values of the scenario.
+    """Return the values of a plan file; if it names a scenario, add the scenario's values.
 
-    A stored plan is already complete and does not change. A plan with only a scenario's name gets
-    the scenario's values.
+    A stored plan is already complete and does not change. If a plan has only the name of a
+    scenario, all values come from the scenario.
 
     Raises:
         PlanError: The scenario or its choices are unknown.
@@ -186,7 +186,7 @@ def values_behind(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_another_story(plan: Plan) -> None:
-    """Raise an error for a scripted run whose plan does not fit the scenario's steps.
+    """Raise an error if the plan of a scripted run does not fit the steps of the scenario.
 
     Raises:
         PlanError: The plan's cluster or clients differ from those that the scenario needs.
@@ -223,7 +223,7 @@ def refuse_another_story(plan: Plan) -> None:
 
 
 def doubts(plan: Plan) -> list[str]:
-    """Return a warning if a scripted run's system is not known to work; else an empty list."""
+    """Return a warning if a scripted run is not known to work on its system; else an empty list."""
     if plan.scenario is None:
         return []
     known = systems_of(scenario_of(plan), plan.scenario.choices)
@@ -240,7 +240,7 @@ def cuts(plan: Plan) -> bool:
 
 
 def telling(scenario: Scenario, choices: Choices) -> dict[str, str]:
-    """Return the choices for a run's name: the first choice, and all that are not the default."""
+    """Return the choices in a run's name: the first, and each that is not the default."""
     return {
         option: value
         for number, (option, value) in enumerate(choices.items())
@@ -259,7 +259,7 @@ def choice_words(choices: Choices) -> Sequence[str]:
 
 
 def _joined(behind: Mapping[str, object], values: Mapping[str, object], key: str) -> object:
-    """Return a table of a plan: the given entries replace those of the scenario."""
+    """Return a table of a plan. The entries in the plan file replace the scenario's entries."""
     under, over = behind[key], values.get(key, {})
     # A value that is not a table is rejected later, with all other wrong values.
     return {**under, **over} if isinstance(under, dict) and isinstance(over, dict) else over
@@ -282,13 +282,13 @@ def _told_on(known: Sequence[str], asked: str) -> str:
 
 
 def _on_yours(asked: str | None, release: str, told_on: str) -> dict[str, object]:
-    """Return the plan values that are different on a Kafka build of the user.
+    """Return the plan values to change if the user plays a scenario on their own Kafka build.
 
     Args:
         asked: The system that the user named.
         release: The release whose scenario is played. If it differs from `asked`, then `asked` is
             a build of the user.
-        told_on: The release, in the mode that the scenario needs.
+        told_on: The name of the release with the mode that the scenario needs.
     """
     if asked is None or asked == release:
         return {}

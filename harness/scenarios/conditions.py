@@ -76,7 +76,7 @@ def last_stable(node: str, offset: int) -> Condition:
 
 
 def log_end(node: str, offset: int) -> Condition:
-    """Wait until a running broker reports this log end for its own replica."""
+    """Wait until a running broker reports this log end offset for its own replica."""
 
     def look(sight: Sight) -> Seen:
         replica = sight.replica(node)
@@ -115,7 +115,7 @@ def epochs_on_disk(node: str, *lines: tuple[int, int]) -> Condition:
 
 
 def logged(node: str, pattern: str, *, what: str) -> Condition:
-    """Wait until a node logs a line that matches a regex; earlier steps' lines do not count."""
+    """Wait until a node logs a line, in this step, that matches a regex."""
 
     def look(sight: Sight) -> Seen:
         lines = sight.lines(node, pattern)
@@ -125,7 +125,7 @@ def logged(node: str, pattern: str, *, what: str) -> Condition:
 
 
 def believes(node: str, leader: str | None, *, epoch: int | None = None) -> Condition:
-    """Wait until a broker, asked directly, reports a given leader."""
+    """Ask one broker who leads, until that broker names the given leader."""
     in_epoch = f" in epoch {epoch}" if epoch is not None else ""
 
     def look(sight: Sight) -> Seen:

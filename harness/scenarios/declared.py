@@ -1,4 +1,4 @@
-"""Declare the anomalies that a scripted run must show: all these anomalies, and no others."""
+"""Declare the anomalies of a scripted run: it must show all of them, and no others."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ def declared(plan: Plan, *anomalies: str, announced: Iterable[str] = ()) -> froz
     Args:
         plan: The run's plan.
         anomalies: Anomalies that appear with any Kafka version.
-        announced: Anomalies that can be observed only if leaders announce their high watermarks, as
-            Kafka does since 2.2.
+        announced: Anomalies that only appear if leaders announce their high watermarks, as they do
+            since Kafka 2.2.
     """
     return frozenset(anomalies) | frozenset(announced if announcing(plan) else ())

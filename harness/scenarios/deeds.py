@@ -38,13 +38,13 @@ from results.record.terms import Outcome
 from workloads.scripted import SendOutcome
 
 MOST_NAMED = 4
-"""A description names at most so many messages, or else only the first and the last message."""
+"""A description of more messages than this names only the first and the last message."""
 UNANSWERED_S = 2.0
 """The time limit for a question that no broker is expected to answer."""
 
 
 class ScenarioError(ClusterError):
-    """The scenario could not go on as planned."""
+    """The scenario could not continue as planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Deed:
 
 
 class Stagehand:
-    """Executes actions, one at a time, in one thread or task.
+    """An object that executes actions, one at a time, in one thread or task.
 
     Args:
         props: The objects that the scenario uses: the cluster, the faults and the client.

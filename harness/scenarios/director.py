@@ -21,9 +21,9 @@ class Scene:
     Attributes:
         step: The step.
         number: The step's number, from 1.
-        begun_ns: The step's begin, in nanoseconds since the start of the run.
-        did: Descriptions of the actions so far.
-        waited: The conditions so far.
+        begun_ns: When the step began, in nanoseconds since the start of the run.
+        did: Descriptions of the actions that were executed so far.
+        waited: The conditions that were waited for so far.
         answers: The responses of brokers so far.
         failed: Why the scenario ended in this step; empty if it continues.
     """
@@ -39,17 +39,17 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Director:
-    """Plays the steps of a scenario.
+    """The director, which plays the steps of a scenario.
 
     Attributes:
-        sight: Reads the state that conditions check.
+        sight: The object that reads the state which conditions check.
         do: The function that executes an action.
-        begin: Called at the start of each step.
-        look: Called at the end of each step, even if the step failed. The function records the step
-            and the state of every replica.
+        begin: The function that is called at the start of each step.
+        look: The function that is called at the end of each step, even if the step failed. It
+            records the step and the state of every replica.
         clock: The run's clock.
-        say: Prints a sentence for each step, and for each wait that takes time.
-        stop: Ends the scenario early.
+        say: The function that prints a sentence for each step, and for each wait that takes time.
+        stop: The event that ends the scenario early.
     """
 
     sight: Sight

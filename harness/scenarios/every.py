@@ -18,7 +18,7 @@ COLUMNS = ("scenario", "choices", "system", "verdict", "as expected", "seconds")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One scenario with all its choices made, on one system.
+    """One scenario on one system, with a value for each of its choices.
 
     Attributes:
         scenario: The scenario.
@@ -44,7 +44,7 @@ class Played:
     Attributes:
         part: The scenario with its choices and system.
         verdict: `valid`, `unknown` or `invalid`; an empty string if there is none.
-        differs: Each difference from the expected end, in a sentence.
+        differs: One sentence for each difference from the expected end.
         took_s: The time from the start of the run to its verdict.
         interrupted: Whether Ctrl-C ended the run.
     """
@@ -74,7 +74,7 @@ def parts(
     """Yield every scenario with all its choices, on every system on which it is known to work.
 
     Args:
-        only: A pattern (`*`, `?`) for a scenario's name, or for a part's name.
+        only: A pattern (`*`, `?`). It selects by the name of the scenario or of the part.
         scenarios: The scenarios to choose from.
         system: Only this system. A version without a mode matches any mode. A Kafka build of the
             user matches the release that it is based on.
@@ -94,7 +94,7 @@ def parts(
 
 
 def _on(asked: str, known: str) -> str:
-    """Return the user's system, with the mode of the matching known system."""
+    """Return the system that the user named, in the mode that is known to work."""
     yours = system_named(asked)
     return replace(yours, mode=system_named(known).mode).text if yours.is_yours else known
 

@@ -24,7 +24,8 @@ class End:
         valid: The verdict.
         anomalies: The names of the verdict's anomalies.
         lost: The lost messages that the verdict names, in the order of their offsets.
-        lost_count: How many messages are lost; the verdict names at most `MAX_EXAMPLES` of them.
+        lost_count: How many messages are lost. The verdict names at most `MAX_EXAMPLES` of these
+            messages.
         read: The messages that the final read returned, in order.
         failed: Whether the scenario ended before its last step.
     """
@@ -52,7 +53,7 @@ def read_end(paths: RunPaths, verdict: Verdict) -> End:
 
 
 def differences(expected: Expected, end: End) -> tuple[str, ...]:
-    """Return each difference from the expected end, in a sentence.
+    """Return one sentence for each difference from the expected end.
 
     The result is an empty list if there is no difference.
     """
@@ -93,7 +94,7 @@ def outcome_line(expected: Expected, found: Sequence[str]) -> str:
 
 
 def _each_of(names: Sequence[str]) -> str:
-    """Return all names as one text; unlike `listed`, this function never shortens the list."""
+    """Return one text that lists all names; `listed`, by contrast, shortens long lists."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -103,7 +104,7 @@ def _same_losses(lost: tuple[str, ...], end: End) -> bool:
 
 
 def _final_messages(paths: RunPaths) -> list[str]:
-    """Return the names of the messages in the final read, once for each offset, in order."""
+    """Return the names of the messages in the final read: one for each offset, in offset order."""
     if not paths.table("polls").exists():
         return []
     polls = pq.read_table(paths.table("polls"), columns=["offset", "value", "phase"])

@@ -1,7 +1,7 @@
 """After a restart, a voter must still know its vote, because the vote is on its disk.
 
-Two candidates in one epoch are rare. Before an election, a node asks the others whether it would
-win (KIP-996), and normally the responses come at once. In this scenario, the network delays the
+Two candidates in one epoch are rare, because a node asks the others before an election whether it
+would win (KIP-996), and normally they respond at once. In this scenario, the network delays the
 responses of node n102. So both n101 and n103 know that n102 would vote for them, before one of them
 asks n102 for a vote. Node n101 gets the vote, and n102 dies. Then n103 asks n102 for a vote in the
 same epoch.

@@ -1,7 +1,7 @@
-"""Scenarios with several forms: the form of the article, and clean forms without doubtful steps.
+"""Scenarios with several forms: the form in the article, and a clean form without doubtful steps.
 
-Each form is a complete scenario, with its own brokers and its own end. The scenario's choices
-select the form.
+Each form is a complete scenario: forms differ in their brokers and in their end. The scenario's
+choices select the form.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Rule
 
 FormKey = tuple[str, str | None]
-"""A pair (form, way). Only the clean form has several ways; the way of other forms is None."""
+"""A pair (form, way). Only the clean form has ways; for another form, the way is None."""
 
 RULES = Choice(
     values=(Rule.HIGH_WATERMARK.value, Rule.LEADER_EPOCH.value, Rule.LEADER_EPOCH_V0.value)
@@ -28,12 +28,12 @@ class Form:
 
     Attributes:
         systems: The systems on which the form is known to work; the first is the default.
-        plan: Returns the plan's values for a rule and a system.
+        plan: A function that returns the plan's values for a rule and a system.
         assignment: The replicas of the scenario's partition; the first replica is the first leader.
         first: The nodes that start before all others.
         steps: The steps of the scenario.
         expected: The expected end.
-        away: The brokers that never come back.
+        away: The brokers that are not restarted after they were stopped.
     """
 
     systems: tuple[str, ...]

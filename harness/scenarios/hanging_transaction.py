@@ -5,11 +5,12 @@ the coordinator writes the marker, and forgets the transaction. Then the request
 
 Before KIP-890, the leader takes this request for the start of a new transaction. The coordinator
 does not know that transaction, so the transaction never ends. The last stable offset stops at the
-transaction's start, and so does every read_committed reader (KAFKA-14402). Since Kafka 3.6, the
-leader first asks the coordinator, and refuses the request. See
+start of the transaction, so every read_committed reader stops there, too (KAFKA-14402). Since Kafka
+3.6, the leader first asks the coordinator, and refuses the request. See
 https://cwiki.apache.org/confluence/x/B40ODg
 
-In this scenario, the harness plays the part of the network: the harness sends each request itself.
+In this scenario, the harness itself sends each request, so that it can delay one as the network
+would.
 """
 
 from harness.scenarios.actions import (
@@ -28,7 +29,7 @@ from results.record.terms import Validity
 
 BROKER = "n1"
 FIRST_VERIFYING = (3, 6)
-"""Since this version, leaders check that a transaction is in progress (KIP-890, part 1)."""
+"""The first version in which leaders check that a transaction is in progress (KIP-890, part 1)."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:

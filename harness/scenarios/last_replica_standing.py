@@ -1,12 +1,12 @@
 """The last replica in sync loses its unflushed data: do the other copies survive?
 
-Replicas leave the ISR until one is left. Then that last replica loses the data that it has not
-flushed. If this replica returns and becomes the leader, all other replicas follow it, and truncate
-their good copies.
+One replica after the other leaves the ISR, until only one is in it. Then that last replica loses
+the data that it has not flushed. If this replica returns and becomes the leader, all other replicas
+follow it, and truncate their good copies.
 
 With eligible leader replicas (KIP-966), the controller remembers the replicas that left the ISR
-when the ISR fell below min.insync.replicas. These replicas have every acknowledged message. The
-controller also distrusts each broker that returns from an unclean shutdown. See
+when the ISR fell below min.insync.replicas. These replicas have every acknowledged message. But
+after an unclean shutdown of a broker, the controller no longer trusts the data of that broker. See
 https://cwiki.apache.org/confluence/x/mpOzDw
 """
 
@@ -52,10 +52,7 @@ def _plan(choices: ScenarioPlan, system: str) -> dict[str, object]:
 
 
 def _session_ended(node: str) -> Condition:
-    """Wait until the controller has fenced a broker.
-
-    The controller's log shows this even if no broker runs.
-    """
+    """Wait until the controller's log shows that the controller has fenced a broker."""
     number = node.removeprefix("n")
     return logged(
         CONTROLLER,

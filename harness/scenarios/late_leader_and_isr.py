@@ -1,12 +1,11 @@
 """The leader moves, and one broker learns of it late. Until then the brokers disagree.
 
-The controller chooses the leader, and then informs one broker after the other; in ZooKeeper mode
-the controller sends LeaderAndIsr requests. Until it has informed the last broker, the brokers
-disagree.
+The controller chooses the leader. Then it informs one broker after the other; in ZooKeeper mode, it
+sends LeaderAndIsr requests. The brokers disagree until all of them are informed.
 
-The leader epoch keeps this harmless. The epoch grows with every decision of the controller, and
-each request names the epoch that its sender knows (KIP-320). A broker refuses an older epoch
-(FENCED_LEADER_EPOCH), and an epoch that it does not know yet (UNKNOWN_LEADER_EPOCH).
+The leader epoch keeps this harmless. Every decision of the controller increases the epoch, and each
+request names the epoch that the sender of the request knows (KIP-320). A broker refuses an older
+epoch (FENCED_LEADER_EPOCH), and an epoch that it does not know yet (UNKNOWN_LEADER_EPOCH).
 
 The article's partition AAA-0 is called peter-test01-0 here. The article's brokers 2 and 1 are n2
 and n1. Its broker 0, the controller, is n3.
@@ -45,7 +44,8 @@ _LINES = (
     r"|(Leader|Follower) \S+ starts at leader epoch"
 )
 _VAIN = r"fails to send request.*LeaderAndIsr"
-"""A line that the controller logs when it gets no response and is about to resend a request."""
+"""A line in the controller's log: there was no response, so the controller will resend the
+request."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -118,10 +118,10 @@ def _new_leader_late() -> tuple[Step, ...]:
                 believes(NEW, OLD, epoch=BEFORE),
                 *_questions(),
             ),
-            why="n1 and n3 know that n2 leads in epoch 2. The new leader, n2, does not know it"
-            " yet: it believes that n1 leads in epoch 1. So n1 sends clients to n2, and n2 sends"
-            " them back to n1. To a client of epoch 1, n1 answers that this epoch is over. To a"
-            " client of epoch 2, n2 answers that it does not know that epoch.",
+            why="n1 and n3 know that n2 leads in epoch 2. The new leader, n2, does not know it yet:"
+            " it believes that n1 leads in epoch 1. So n1 sends clients to n2, and n2 sends them"
+            " back to n1. If a client knows epoch 1, n1 answers that epoch 1 is over. If a client"
+            " knows epoch 2, n2 answers that it does not know epoch 2.",
             lines=_LINES,
         ),
         Step(
@@ -166,9 +166,10 @@ def _old_leader_late() -> tuple[Step, ...]:
                 believes(OLD, OLD, epoch=BEFORE),
                 *_questions(),
             ),
-            why="n2 leads in epoch 2. n1 does not know it, and goes on as the leader of epoch 1."
-            " So two brokers claim the partition at once. But the claims have different epochs:"
-            " n1 refuses clients that know epoch 2, and n2 refuses clients that know only epoch 1.",
+            why="n2 leads in epoch 2. n1 does not know it, and goes on as the leader of epoch 1. So"
+            " two brokers claim to lead the partition at once. But they claim it for different"
+            " epochs: n1 refuses clients that know epoch 2, and n2 refuses clients that know only"
+            " epoch 1.",
             lines=_LINES,
         ),
         Step(
@@ -182,9 +183,9 @@ def _old_leader_late() -> tuple[Step, ...]:
             ),
             why="With acks=all, n1 waits for n2, which it believes to be in sync. But n2 does not"
             " fetch, because it leads itself. Broker n1 cannot remove n2 from the ISR either: the"
-            " controller must approve that, and the controller knows epoch 2. It does approve n2's"
-            " request to remove n1 from the ISR. So message3 is in n1's log, but no reader can"
-            " read it, and it is not acknowledged.",
+            " controller must approve that, and the controller knows epoch 2. The controller does"
+            " approve n2's request to remove n1 from the ISR. So message3 is in n1's log, but no"
+            " reader can read it, and it is not acknowledged.",
             lines=rf"{_VAIN}|Shrinking ISR",
         ),
         Step(

@@ -1,13 +1,13 @@
 """Example 1 of KIP-101: a follower trusts its own high watermark, and a message is lost.
 
-A follower's high watermark lags behind the leader's by one fetch. Suppose that the follower
-restarts at that moment. By the old rule, it truncates its log to its own high watermark before it
-follows. So it drops a message that was committed. If it then becomes the leader, the message is
-lost. With leader epochs (KIP-101), the follower asks instead where its last epoch ends, and keeps
-the message.
+The high watermark of a follower is one fetch behind the high watermark of the leader. Suppose that
+the follower restarts at that moment. By the old rule, the follower truncates its log to its own
+high watermark before it follows. So it drops a message that was committed. If it then becomes the
+leader, the message is lost. With leader epochs (KIP-101), the follower asks instead where its last
+epoch ends, and keeps the message.
 
-The article's form of this scenario needs an unclean election, because a broker that was down is not
-in sync when it returns. The clean forms need no unclean election.
+In the article's form of this scenario, an unclean election is necessary, because a broker that was
+down is not in sync when it returns. The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_1_move, leader_epoch_1_restart
@@ -51,12 +51,12 @@ _DIFFERENCE = (
     "The two rules differ only in this: what B does with its log before it has fetched anything."
 )
 _WHY_OF_B = {
-    Rule.HIGH_WATERMARK: f"{_DIFFERENCE} If A lived a little longer, B would fetch message2 again."
+    Rule.HIGH_WATERMARK: f"{_DIFFERENCE} If A did not die so soon, B would fetch message2 again."
     " Before the link failed, the story asked A where epoch 0 ends. By this rule, no broker knows"
     " epochs.",
     Rule.LEADER_EPOCH: f"{_DIFFERENCE} Before the link failed, the story asked A, as B would do:"
-    " where does epoch 0 end? The answer was offset 2, where B's log ends. So there is nothing to"
-    " truncate, with the answer or without it.",
+    " where does epoch 0 end? The answer was offset 2, where B's log ends. So B has nothing to"
+    " truncate, whether it gets this answer or not.",
 }
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A truncates to its own high watermark as well. That is 2, so A keeps"
@@ -73,12 +73,12 @@ def _steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def _kept(rule: Rule) -> int:
-    """Return the log end of broker B after B has returned."""
+    """Return the log end offset of broker B after its return."""
     return 1 if rule is Rule.HIGH_WATERMARK else 2
 
 
 def _of_b(plan: Plan) -> int:
-    """Return the epoch in which B leads: 2 if an ISR change raised the epoch before, else 1."""
+    """Return the epoch in which B leads. It is 2 if an earlier ISR change raised it, else 1."""
     return 1 + raised_by_isr(plan)
 
 
@@ -172,12 +172,12 @@ def _until_a_returns(plan: Plan) -> tuple[Step, ...]:
 
 
 def _alone(plan: Plan) -> tuple[tuple[int, int], ...]:
-    """Return the entry of the epoch in which only A was in the ISR, if such an epoch began."""
+    """Return the epoch entry for the time when only A was in the ISR, if there is such an epoch."""
     return on_election(plan, 1, 2) if raised_by_isr(plan) else ()
 
 
 def _epochs_at_the_end(plan: Plan) -> tuple[Condition, ...]:
-    """Wait for the epoch files of A and B. By the old rule, A gets no record of B's epoch."""
+    """Wait for the epoch files of A and B. By the old rule, A gets no records from B's epoch."""
     rule = rule_of(plan)
     of_b = (_of_b(plan), _kept(rule))
     of_a = () if rule is Rule.HIGH_WATERMARK else (of_b,)

@@ -1,4 +1,4 @@
-"""The clean form of example 1, with a move of the leadership: one broker dies, near the end.
+"""The clean form of example 1 in which the leadership moves, and only one broker dies.
 
 The scenario has no unclean election, three replicas, acks=all and min.insync.replicas=2. A hands
 its leadership to C. B, which hears no broker at that moment, becomes C's follower, and truncates to
@@ -40,25 +40,25 @@ A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 DEAF = "B hears no broker"
 BOTH_WAYS_MS = 6_000
 """How long a fetch waits at the leader for new records. The scenario first waits until all high
-watermarks are equal. After the next message, the scenario must act before the next fetch makes the
-high watermarks equal again."""
+watermarks are equal. After the next message, the high watermarks differ until the next fetch. The
+scenario must act before this fetch."""
 
 _FATE_OF_B = {
     Rule.HIGH_WATERMARK: "A and B become C's followers, and truncate to their own high watermarks."
     " A truncates to 3, which changes nothing. B truncates to 2, and loses message3. B would fetch"
-    " it again if it heard C.",
+    " message3 again if it could reach C.",
     Rule.LEADER_EPOCH: "A and B become C's followers. C answers A that A's last epoch ends at 3. B"
     " gets no answer, and truncates nothing.",
 }
 _RETURN_OF_C = {
-    Rule.HIGH_WATERMARK: "C also has message3, but its leader's log ends before it. So C truncates"
-    " to 2. The last copy is lost.",
+    Rule.HIGH_WATERMARK: "C also has message3, but the leader's log ends before message3. So C"
+    " truncates to 2. The last copy is lost.",
     Rule.LEADER_EPOCH: "B answers that C's last epoch ends at offset 3, where C's log ends. C"
     " truncates nothing.",
 }
 _FATE_OF_A = {
-    Rule.HIGH_WATERMARK: "A has message3, and fetches at offset 3. Its leader's log ends at 2, so"
-    " A truncates its own log to 2.",
+    Rule.HIGH_WATERMARK: "A has message3, and fetches at offset 3. The leader's log ends at 2, so A"
+    " truncates its own log to 2.",
     Rule.LEADER_EPOCH: "B answers that A's last epoch ends at offset 3, where A's log ends."
     " Nothing is truncated. A's fetch shows B that message3 is committed.",
 }

@@ -1,4 +1,4 @@
-"""The clean form of example 1, with restarts: all 100 messages are lost, and no setting allows it.
+"""The clean form of example 1 with restarts. All 100 messages are lost; no setting allows this.
 
 The scenario has no unclean election, three replicas, acks=all and min.insync.replicas=2. B is
 paused while A hands its leadership to B. C becomes B's follower, and truncates to its own high
@@ -32,12 +32,12 @@ from results.record.terms import Judge, Rule, Validity
 A, B, C, CONTROLLER = "n1", "n2", "n3", "n4"
 MANY = 100
 FIRST_THAT_TRUNCATES = (2,)
-"""The first Kafka version whose follower truncates a log that is longer than the leader's. An older
-broker halts instead, if unclean elections are off."""
+"""The first Kafka version in which a follower truncates its log if the leader's log is shorter. A
+follower of an older version halts instead, if unclean elections are off."""
 
 _FATE_OF_C = {
     Rule.HIGH_WATERMARK: "C becomes B's follower, and truncates its log to its own high watermark,"
-    " 0. It would fetch everything again from B, if B answered.",
+    " 0. C would fetch everything again from B if B answered.",
     Rule.LEADER_EPOCH: "C becomes B's follower. Before it truncates anything, it must ask B where"
     " epoch 0 ends. B does not answer, so C keeps its messages.",
 }
@@ -156,15 +156,15 @@ def _halt_of_a(kept: int) -> Step:
             log_end_on_disk(A, MANY),
             *(log_end_on_disk(node, kept) for node in (B, C)),
         ),
-        why="A Kafka of this version does not truncate its log to a shorter leader's if unclean"
-        " elections are off. It halts instead. The last copy is safe, on a broker that does not"
-        " run.",
+        why="If unclean elections are off, a broker of this version does not truncate its log when"
+        " the leader's log is shorter. It halts instead. The last copy is safe, on a broker that"
+        " does not run.",
         lines=rf"{TRUNCATIONS}|FATAL|[Hh]alt",
     )
 
 
 def _halts(plan: Plan) -> bool:
-    """Return whether broker A halts when its log is longer than the leader's."""
+    """Return whether broker A halts when the leader's log is shorter than A's log."""
     old = plan.version_numbers < FIRST_THAT_TRUNCATES
     return old and rule_of(plan) is Rule.HIGH_WATERMARK
 
@@ -194,7 +194,7 @@ def _expected(plan: Plan) -> Expected:
 
 
 def names(first: int, last: int) -> tuple[str, ...]:
-    """Return the names of messages from a first to a last number."""
+    """Return the names of the messages from `first` to `last`."""
     return tuple(f"message{number}" for number in range(first, last + 1))
 
 

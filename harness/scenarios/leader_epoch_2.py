@@ -1,15 +1,14 @@
 """Example 2 of KIP-101: two replicas keep different messages at the same offset forever.
 
 Both brokers die. The broker with the shorter log returns first and leads. This leader writes a new
-message at the offset where the other broker has its last message. Then the other broker returns.
-Its own high watermark says that all its messages are committed. By the old rule, the returned
-broker trusts its high watermark, and keeps all messages. With leader epochs (KIP-101), the returned
-broker asks where its last epoch ends. The response shows that the new leader never had the last
-message, and so the returned broker truncates that message.
+message at the offset where the other broker has its last message. Then the other broker returns. By
+the old rule, the returned broker keeps all messages, because they are below its own high watermark.
+With leader epochs (KIP-101), the returned broker asks where its last epoch ends. The response shows
+that the new leader never had the last message, so the returned broker truncates that message.
 
 The article's form of this scenario needs an unclean election, which loses message2 under either
-rule. Leader epochs do not bring back what an unclean election dropped. Leader epochs only keep the
-replicas equal. The clean forms need no unclean election.
+rule. If an unclean election dropped a message, leader epochs do not bring the message back. They
+only keep the replicas equal. The clean forms need no unclean election.
 """
 
 from harness.scenarios import leader_epoch_2_move, leader_epoch_2_restart
@@ -41,8 +40,8 @@ from results.record.terms import Judge, Rule, Validity
 
 A, B, CONTROLLER = "n1", "n2", "n3"
 SHORT_WAIT_MS = 500
-"""How long a fetch waits at the leader. Kafka's default is enough here, because no high watermark
-needs to lag."""
+"""How long a fetch waits at the leader. Kafka's default is enough, because in this scenario no high
+watermark needs to stay behind."""
 
 _RETURN_OF_A = {
     Rule.HIGH_WATERMARK: "A returns, follows B, and truncates to its own high watermark, 2. So it"
@@ -51,22 +50,22 @@ _RETURN_OF_A = {
     " truncates message2, and fetches message3.",
 }
 _WHY_OF_A = {
-    Rule.HIGH_WATERMARK: "A believes that everything below its own high watermark is committed,"
-    " and so equal on all replicas. It fetches from offset 2 on, where B has nothing yet. At"
-    " offset 1, A has message2, and B has message3.",
+    Rule.HIGH_WATERMARK: "A believes that all messages below its own high watermark are committed."
+    " So A expects them to be equal on all replicas. It fetches from offset 2 on, where B has"
+    " nothing yet. At offset 1, A has message2, and B has message3.",
     Rule.LEADER_EPOCH: "A's log ends in epoch 1. B never had a record of epoch 1. The last earlier"
     " epoch that B knows is 0. It ends at offset 1, where message3 begins. So A's message2 is not"
     " in B's log, and A truncates it.",
 }
 _WHY_OF_A_IN_KRAFT = (
-    "A's log ends in epoch 0, because in KRaft the epoch stays if a replica leaves the ISR. In B's"
-    " log, epoch 0 ends at offset 1, where message3 begins. So A's message2 is not in B's log, and"
-    " A truncates it."
+    "A's log ends in epoch 0, because KRaft does not raise the epoch if a replica leaves the ISR."
+    " In B's log, epoch 0 ends at offset 1, where message3 begins. So A's message2 is not in B's"
+    " log, and A truncates it."
 )
 _MESSAGE4 = {
-    Rule.HIGH_WATERMARK: "From here on, both replicas grow equally, and both high watermarks are"
-    " 3. A comparison of ends or counts shows no difference. A reader gets message3 from B, but"
-    " message2 if A is elected.",
+    Rule.HIGH_WATERMARK: "From here on, both replicas get the same messages, and both high"
+    " watermarks are 3. The log ends and the numbers of messages are equal. A reader gets message3"
+    " from B, but message2 if A is elected.",
     Rule.LEADER_EPOCH: "Both replicas are equal, and so are both files: epoch 0 starts at offset"
     " 0, epoch {epoch} at offset 1.",
 }
@@ -166,12 +165,12 @@ def _until_both_are_back(plan: Plan) -> tuple[Step, ...]:
 
 
 def _of_a(plan: Plan) -> int:
-    """Return the epoch in which A writes message2: 1 if an ISR change raised the epoch, else 0."""
+    """Return the epoch of message2 on A. It is 1 if an ISR change raised the epoch, else 0."""
     return raised_by_isr(plan)
 
 
 def _of_b(plan: Plan) -> int:
-    """Return the epoch in which B leads, after a time without a leader."""
+    """Return the epoch in which B leads. It begins after a time without a leader."""
     return 2 + raised_by_isr(plan)
 
 
@@ -182,11 +181,11 @@ def _why_of_a(plan: Plan) -> str:
 
 
 def _epochs_of_both(plan: Plan, *, of_a: tuple[tuple[int, int], ...]) -> tuple[Condition, ...]:
-    """Wait for the epoch files of A and B; under the old rule, the entries for B's epoch differ.
+    """Wait for the epoch files of A and B. By the old rule, their entries for B's epoch differ.
 
     Args:
         plan: The run's plan.
-        of_a: The entries of A for B's epoch, under the old rule.
+        of_a: The entries for B's epoch that A's file gets by the old rule.
     """
     rule = rule_of(plan)
     of_b = ((_of_b(plan), 1),)

@@ -1,9 +1,9 @@
-"""The clean form of example 2, with a move of the leadership: one message differs forever.
+"""The clean form of example 2 in which the leadership moves: one message differs forever.
 
 The scenario begins like the clean form of example 1: a clean election makes B leader, without
 message3. A has message3, and knows that it is committed. Before A's fetches reach B, message4 is
-written to B at the offset of message3. Broker A keeps message3 at that offset. A's next fetch
-begins after that offset, so B even concludes that A has message4.
+written to B. There it gets the offset that message3 has on A. A's next fetch begins after that
+offset. So A keeps message3, and B even concludes that A has message4.
 """
 
 from harness.scenarios.actions import Answered, Join, Produce, Start

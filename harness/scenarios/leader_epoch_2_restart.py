@@ -1,4 +1,4 @@
-"""The clean form of example 2, with restarts: 100 offsets differ, and all counts look right.
+"""The clean form of example 2 with restarts: 100 offsets differ, but all counts are right.
 
 The scenario begins like the clean form of example 1: a clean election makes C leader, with an empty
 log. A still has the 100 messages. Before A returns, 150 other messages are written to C and B.

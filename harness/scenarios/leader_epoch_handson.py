@@ -1,4 +1,4 @@
-"""The lines of `leader-epoch-checkpoint`, and how they change when a leader stops and returns.
+"""How the lines of `leader-epoch-checkpoint` change when a leader stops and returns.
 
 Every partition's folder has this file. When a replica becomes leader, it writes the new epoch and
 the offset at which that epoch starts. Followers copy these lines when they fetch the epoch's
@@ -20,7 +20,7 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 LEADER, FOLLOWER, BYSTANDER = "n3", "n1", "n2"
-"""The brokers of the article: the partition is on brokers 3 and 1, and broker 3 leads."""
+"""The nodes of the brokers in the article: the partition is on brokers 3 and 1; 3 leads."""
 
 
 def _plan(_choices: ScenarioPlan, system: str) -> dict[str, object]:
@@ -48,10 +48,10 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(FOLLOWER),
             ),
             why="Broker 3's file has the lines 0, 1, 0 0. The first line is the version of the"
-            " format. The second line is the number of entries that follow. It is easily taken for"
-            " the current epoch. Each further line is an entry: the epoch, and the offset at which"
-            " it starts. Epochs count from 0. Broker 1 has no entry yet, because a follower learns"
-            " of an epoch with its first record.",
+            " format. The second line is the number of entries that follow. Do not take it for the"
+            " current epoch. Each further line is an entry: the epoch, and the offset at which it"
+            " starts. Epochs count from 0. Broker 1 has no entry yet, because a follower learns of"
+            " an epoch with its first record.",
         ),
         Step(
             "message1 is written to broker 3, and broker 1 fetches it.",
@@ -63,8 +63,8 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(LEADER, (0, 0)),
                 epochs_on_disk(FOLLOWER, (0, 0)),
             ),
-            why="Broker 3's file has not changed: an entry has the start of an epoch, however many"
-            " records follow. Broker 1 took its entry from the record, which carries its epoch.",
+            why="Broker 3's file has not changed: an entry says only where an epoch starts. Broker"
+            " 1 took its entry from the record, which carries its epoch.",
         ),
         Step(
             "Broker 3 is stopped. Broker 1, which is also in sync, becomes the leader.",
@@ -104,8 +104,8 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 epochs_on_disk(FOLLOWER, (0, 0), (1, 1)),
             ),
             why="Broker 3's last entry is epoch 0. It asked broker 1 where that epoch ends. The"
-            " answer was 1, where its own log ends, so it had nothing to truncate. With message2,"
-            " it took over the entry 1 1. Both files are equal now.",
+            " answer was 1, where its own log ends, so it had nothing to truncate. When it fetched"
+            " message2, it also wrote the entry 1 1. Both files are equal now.",
         ),
     )
 

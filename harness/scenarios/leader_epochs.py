@@ -7,24 +7,25 @@ from results.record.plan import REFERENCE, Plan
 from results.record.terms import Mode, Rule
 
 SESSION_MS = 6_000
-"""The session timeout, Kafka's default up to 2.4. The timeout must be short, because scenarios wait
-until a session ends. But a slow machine must not end a session."""
+"""The session timeout: the default of Kafka up to 2.4. It is short, because scenarios wait until a
+session ends. But it is long enough that no session ends only because a machine is slow."""
 LONG_WAIT_MS = 20_000
-"""How long a fetch waits at the leader. A step fits in this time even on a slow machine."""
+"""How long a fetch waits at the leader. Even on a slow machine, a step takes less time."""
 HUNG_SESSION_MS = 20_000
-"""The session timeout of a broker that is paused but must count as alive."""
+"""The session timeout of a broker that is paused while the controller must still see it as
+alive."""
 TRUNCATIONS = r"[Tt]runcat|[Bb]ased on .*leader epoch|[Oo]ut of range"
 """A regex of the log lines in which brokers report a truncation or its reason."""
 
 
 def article_values(rule: Rule, system: str, *, fetch_wait_ms: int) -> dict[str, object]:
-    """Return the plan's values for an article's scenario: two replicas, and each of them may lead.
+    """Return the plan's values for a scenario of an article: two replicas, and either may lead.
 
     Args:
         rule: The rule by which followers truncate.
         system: Kafka's version, or the reference cluster.
-        fetch_wait_ms: How long a fetch waits at the leader for new records. A follower's high
-            watermark can lag behind for that long.
+        fetch_wait_ms: How long a fetch waits at the leader for new records. For that long, the high
+            watermark of a follower can be behind.
     """
     return {
         "system": system,
@@ -85,7 +86,7 @@ def taught(rule: Rule) -> Rule:
 
 
 def keeps_epochs(plan: Plan, rule: Rule) -> bool:
-    """Return whether records have leader epochs; this depends on the truncation rule.
+    """Return whether records contain leader epochs, which depends on the truncation rule.
 
     In Kafka, one setting decides both the message format and the rule.
     """
@@ -93,7 +94,7 @@ def keeps_epochs(plan: Plan, rule: Rule) -> bool:
 
 
 def of_epochs(plan: Plan, rule: Rule) -> tuple[str, ...]:
-    """Return the anomaly `incomplete-leader` if records have leader epochs; else nothing."""
+    """Return the anomaly `incomplete-leader` if records contain leader epochs; else nothing."""
     return ("incomplete-leader",) if keeps_epochs(plan, rule) else ()
 
 
@@ -102,7 +103,7 @@ def epochs(
 ) -> tuple[Condition, ...]:
     """Wait until nodes have these epochs: pairs (number, start offset).
 
-    If the nodes keep no epochs, wait until they have no pairs.
+    If the nodes do not store epochs, wait until they have no such pairs.
     """
     lines = are if keeps_epochs(plan, rule) else ()
     return tuple(epochs_on_disk(node, *lines) for node in nodes)
@@ -118,12 +119,12 @@ def raised_by_isr(plan: Plan) -> int:
 
 
 def leads_alone(plan: Plan, node: str) -> tuple[Condition, ...]:
-    """Wait until the first leader knows that it is alone in the ISR, if this raises the epoch."""
+    """If an ISR change raises the epoch, wait until the first leader knows that it is alone."""
     return (begins_epoch(node, 1),) if raised_by_isr(plan) else ()
 
 
 def on_election(plan: Plan, epoch: int, start: int) -> tuple[tuple[int, int], ...]:
-    """Return the epoch entry that a new leader writes when it is elected, before any record.
+    """Return the epoch entry that a new leader writes at its election, before the first record.
 
     Kafka 2.8.2 and 3.9.1 write the new epoch at the election. Kafka 0.11.0.3 and 1.1.1 write the
     new epoch with the first record.
@@ -137,7 +138,8 @@ def follows(node: str, leader: str, plan: Plan | None = None) -> Condition:
     Args:
         node: The follower.
         leader: The leader.
-        plan: The run's plan. The reference cluster logs another line than Kafka.
+        plan: The run's plan. It matters because the reference cluster and Kafka log different
+            lines.
     """
     broker = leader.removeprefix("n")
     own = rf"|Follower .* Current leader is {broker}\." if plan and plan.is_reference else ""
@@ -151,8 +153,8 @@ def follows(node: str, leader: str, plan: Plan | None = None) -> Condition:
 def begins_epoch(node: str, epoch: int) -> Condition:
     """Wait until a broker knows that it leads in a new epoch.
 
-    Other brokers may know this earlier than the leader. A message that reached the leader in
-    between would still get the old epoch.
+    Other brokers may know this earlier than the leader. Until the leader knows it, a message would
+    still get the old epoch.
     """
     return logged(
         node,
@@ -162,7 +164,7 @@ def begins_epoch(node: str, epoch: int) -> Condition:
 
 
 def _roster(system: str, *, holders: int) -> dict[str, object]:
-    """Return the number of nodes: all replicas, and one more broker that gets no fault.
+    """Return the number of nodes: one for each replica, and one more broker that gets no fault.
 
     With ZooKeeper, that broker is the controller. In KRaft, that broker serves clients while no
     other broker runs. A dedicated controller serves no clients.

@@ -1,4 +1,4 @@
-"""The phases of a scripted run: like an ordinary run, with a scenario as its main phase.
+"""The phases of a scripted run: those of an ordinary run, but a scenario is the main phase.
 
 1. Start the brokers; a scenario may name brokers to start first.
 2. Create the scenario's topic with its replica assignment.
@@ -6,7 +6,8 @@
 4. Heal all faults, and wait for a full ISR.
 5. Do final reads, note the brokers' state, stop, and collect files.
 
-If the scenario fails, the later phases still follow. Then the run ends with the scenario's error.
+If the scenario fails, the later phases still follow. After them, the run ends with the error of the
+scenario.
 """
 
 from contextlib import ExitStack
@@ -45,10 +46,10 @@ class ScriptedLife:
         plan: The run's plan, with a scenario.
         paths: The run's folder.
         clock: The run's clock.
-        world: Real time and machines, or virtual time.
+        world: The world of the run: real machines in real time, or simulated ones in virtual time.
         console: The terminal, for the progress.
         interrupts: The first and the second Ctrl-C.
-        undo: Runs each registered cleanup when the run ends.
+        undo: The stack of cleanups, which run when the run ends.
     """
 
     def __init__(
@@ -204,8 +205,8 @@ class ScriptedLife:
     def _is_whole(self, view: ClusterView | None) -> bool:
         """Return whether the scenario's partition has a leader and a full ISR.
 
-        Brokers that the scenario removes for good need not be in the ISR. These brokers may be in
-        the ISR if the scenario ended early.
+        The brokers that the scenario does not restart need not be in the ISR. But if the scenario
+        ended early, they may still be in it.
         """
         state = view.partitions.get((self._plan.topic_names[0], 0)) if view else None
         if state is None or state.leader is None:

@@ -1,8 +1,8 @@
-"""Two of three brokers are lost, one after the other: the last one serves, and nothing is lost.
+"""Two of three brokers fail, one after the other: the third serves, and no message is lost.
 
-A message is committed once every replica in sync has it, however few are in sync. So each replica
-in sync can become the leader, and N replicas survive the loss of N-1 brokers. The price: with
-min.insync.replicas=1, new messages are on the disk of the last broker only. See
+A message is committed when every replica in sync has it, even if only one replica is in sync. So
+each replica in sync can become the leader, and N replicas survive the loss of N-1 brokers. The
+price: with min.insync.replicas=1, only the last broker has the newest messages. See
 https://kafka.apache.org/documentation/#replication
 """
 

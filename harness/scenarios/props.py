@@ -22,8 +22,8 @@ class Props:
         place: The scenario's partition.
         script: The scenario's clients.
         faults: The scenario's faults.
-        asker: Sends questions to single brokers.
-        observer: Asks all brokers several times a second, for the run's record.
+        asker: The object that sends a request to one broker.
+        observer: The object that queries all brokers several times a second, for the run's record.
         sight: The state that conditions check.
         clock: The run's clock.
         paths: The run's folder.

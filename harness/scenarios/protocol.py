@@ -18,7 +18,7 @@ class PartitionSight:
         leader: The leading node; None if there is no leader.
         leader_epoch: The leader's epoch.
         isr: The nodes in sync, in the order of their numbers.
-        controller: The node that is the controller, or that leads the controllers' quorum.
+        controller: The node of the active controller (with KRaft, the leader of the quorum).
         registered: The brokers that are registered and not fenced.
     """
 
@@ -36,8 +36,7 @@ class ReplicaSight:
     Attributes:
         log_end: The log end offset.
         high_watermark: The replica's own high watermark; None if the broker does not report it.
-        last_stable_offset: The begin of the first open transaction; None if the broker does not
-            report this offset.
+        last_stable_offset: The replica's last stable offset; None if the broker does not report it.
     """
 
     log_end: int | None
@@ -47,12 +46,13 @@ class ReplicaSight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSight:
-    """One replica according to its files, whether its broker runs or not.
+    """One replica, as its files show it. Its broker may run or not.
 
     Attributes:
-        high_watermark: From `replication-offset-checkpoint`; None without a line or a file.
-        recovery_point: From `recovery-point-offset-checkpoint`; None without a line or a file.
-        epochs: The lines of `leader-epoch-checkpoint`, (epoch, start offset); None without a file.
+        high_watermark: The offset in `replication-offset-checkpoint`; None if it is not there.
+        recovery_point: The offset in `recovery-point-offset-checkpoint`; None if it is not there.
+        epochs: The pairs (epoch, start offset) in `leader-epoch-checkpoint`; None without this
+            file.
         log_end: The offset after the last whole batch of the segments.
     """
 
@@ -69,7 +69,7 @@ class QuorumSight:
     Attributes:
         leader: The leading node; None if this node knows no leader.
         epoch: The quorum's epoch.
-        voted_for: The node that got this node's vote; only from the file.
+        voted_for: The node that got this node's vote. Only the file has it.
         high_watermark, log_end: Offsets of the metadata log; None if the node does not report them.
     """
 
@@ -90,10 +90,10 @@ class Sight(Protocol):
         """Ask a broker about its own replica."""
 
     def files(self, node: str) -> FilesSight | None:
-        """Read a replica's files, or those of the metadata log in a scenario about the quorum."""
+        """Read a replica's files; in a scenario about the quorum, read the metadata log's files."""
 
     def belief(self, node: str) -> tuple[str | None, int | None] | None:
-        """Ask a broker for the partition's leader and epoch (None if it reports no epoch)."""
+        """Ask a broker for the partition's leader and epoch. A missing epoch is None."""
 
     def quorum(self, node: str) -> QuorumSight | None:
         """Ask a node about the controllers' quorum."""
@@ -141,7 +141,7 @@ class Step:
     """One step of a scenario.
 
     Attributes:
-        tells: The events of the step, in a sentence for readers.
+        tells: A sentence that tells readers what happens in the step.
         moves: The actions and conditions, in order.
         why: The explanation of the step.
         lines: A regex of the broker log lines that the page shows with this step.
@@ -178,7 +178,7 @@ class Choice:
 
     Attributes:
         values: The allowed values; the first is the default.
-        only_with: Other choices that this option needs: `{"form": "clean"}`.
+        only_with: The other choices without which this option is not allowed: `{"form": "clean"}`.
     """
 
     values: tuple[str, ...]
@@ -196,20 +196,20 @@ class Scenario:
         systems: The systems on which the scenario is known to work, in the form of `--system`; the
             first is the default. Some choices work on fewer systems: see `systems_of`.
         choices: The options by name (`rule`, `form`, `way`, `late`, `elr`).
-        plan: Returns the plan's values for choices and a system: settings, nodes, judge, ...
-        assignment: Returns the replicas of the scenario's partition; the first is the preferred
+        plan: A function that returns the plan's values for choices and a system.
+        assignment: A function that returns the partition's replicas. The first is the preferred
             leader.
-        first: Returns the nodes that start before all others, in order.
-        steps: Returns the steps of the scenario.
-        expected: Returns the expected end.
+        first: A function that returns, in order, the nodes that start before all others.
+        steps: A function that returns the steps of the scenario.
+        expected: A function that returns the expected end.
         systems_of: A function that returns the systems for given choices. If it is None, all
             of `systems` are possible.
-        of_quorum: Whether the scenario is about the controllers' quorum. Then conditions check the
-            controllers' metadata log, not the brokers' partition.
+        of_quorum: Whether the scenario is about the controllers' quorum. If so, conditions check
+            the controllers' metadata log instead of the brokers' partition.
         transactions: Whether the scenario writes in transactions.
         topic_settings: Settings of the scenario's topic that differ from the brokers' defaults.
-        away: Returns the brokers that never come back, so that the end does not wait for them.
-        roles: Returns the scenario's names for its nodes: `{"n1": "A", "n2": "B"}`.
+        away: A function that returns the brokers that stay down. The end does not wait for them.
+        roles: A function that returns the names of nodes in the scenario: `{"n1": "A", "n2": "B"}`.
     """
 
     name: str

@@ -12,7 +12,8 @@ CONTROLLERS = ("n101", "n102", "n103")
 FIRST, SECOND, THIRD = CONTROLLERS
 
 QUIET = {"metadata.max.idle.interval.ms": "3000"}
-"""By default, an idle leader writes a no-op record twice a second."""
+"""This setting makes no-op records rarer: by default, an idle leader writes two of them a
+second."""
 
 TIMEOUTS = {
     # n101 asks for votes long before the others time out.
@@ -60,7 +61,7 @@ def voted(node: str, candidate: str, *, epoch: int) -> Condition:
 
 
 def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
-    """Wait until a node answers DescribeQuorum with this leader in this epoch."""
+    """Wait until a node's response to DescribeQuorum names this leader in this epoch."""
 
     def look(sight: Sight) -> Seen:
         state = sight.quorum(asked)
@@ -73,7 +74,7 @@ def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
 
 
 def longer(node: str, than: str, *, by: int) -> Condition:
-    """Wait until one controller's metadata log has some more records than another's."""
+    """Wait until one controller's metadata log is longer than another's by a number of records."""
 
     def look(sight: Sight) -> Seen:
         one, other = sight.files(node), sight.files(than)

@@ -1,9 +1,10 @@
-"""The quorum's old leader writes records that no other node copies; the next epoch truncates them.
+"""An old leader of the quorum writes records that no node copies. It must truncate them later.
 
-The log of KRaft is replicated by Raft's rules with Kafka's fetches (KIP-595). A follower's fetch
-names an offset and an epoch. If the leader's log does not have this pair, the response names the
-epoch and the offset at which the two logs diverge. The follower truncates its log at this offset,
-and fetches again. So the leader-epoch rule of KIP-101 and KIP-279 is a part of the fetch.
+KRaft replicates its log by the rules of Raft, but followers fetch as in Kafka (KIP-595). A
+follower's fetch names an offset and an epoch. If the leader's log does not have this pair, the
+response names the epoch and the offset at which the two logs diverge. The follower truncates its
+log at this offset, and fetches again. So the leader-epoch rule of KIP-101 and KIP-279 is a part of
+the fetch.
 """
 
 from harness.scenarios.actions import CreateTopics, Cut, Join, Produce
@@ -62,8 +63,8 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
                 *(follows(node, FIRST, epoch=1) for node in (FIRST, *others)),
                 Produce(),
             ),
-            why="This log holds everything that the cluster knows about itself: topics, leaders,"
-            " ISRs. A record is committed once a majority of the three controllers has it.",
+            why="This log contains all metadata of the cluster: topics, leaders, ISRs. A record is"
+            " committed once a majority of the three controllers has it.",
             lines=_LINES,
         ),
         Step(

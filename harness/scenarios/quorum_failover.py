@@ -1,9 +1,9 @@
 """The controllers' leader is killed, paused, and cut off. Each time a new epoch begins.
 
 Elections of KRaft's quorum follow Raft (KIP-595) with pre-vote (KIP-996). A node that hears no
-leader asks first whether it would win. Then it becomes a candidate in a new epoch, votes for
-itself, and leads once it has the votes of a majority. Each node writes its vote to `quorum-state`
-before it answers. So no node votes twice in an epoch, even after a crash.
+leader asks first whether it would win. If it would win, it becomes a candidate in a new epoch, and
+votes for itself. When a majority has voted for it, it leads. Each node writes its vote to
+`quorum-state` before it answers. So no node votes twice in an epoch, even after a crash.
 """
 
 from harness.scenarios.actions import Cut, Join, Kill, Pause, Produce, Resume, Start
@@ -68,8 +68,8 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
         Step(
             "n101 is killed. n102 becomes a candidate, n103 votes for it, and epoch 2 begins.",
             (Kill(FIRST), *_elected(SECOND, THIRD, epoch=2), Produce()),
-            why="n103 notices the death first. While n102 still hears the old leader, it refuses"
-            " n103 its vote. Later n102 asks, and n103 is free to vote for it. The broker serves"
+            why="n103 notices the death first. But n102 still hears the old leader, so it does not"
+            " vote for n103. Later n102 asks for votes, and n103 can vote for it. The broker serves"
             " clients during all this.",
             lines=_LINES,
         ),

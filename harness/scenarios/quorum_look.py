@@ -15,15 +15,16 @@ from results.record.paths import RunPaths
 from results.record.steps import LogAtStep, QuorumAtStep, Span
 
 _IDLE = "NoOpRecord"
-"""A leader writes this record after half a second without any other record (KIP-835)."""
+"""The record that a leader writes if it had no other record to write for half a second
+(KIP-835)."""
 _WORD = re.compile(r"[A-Z]+[a-z]*")
 
 
 class QuorumLook:
-    """Records the state of the quorum at each step of one scenario.
+    """A recorder of the state of the quorum at each step of a scenario.
 
     Args:
-        sight: Asks nodes and reads their files.
+        sight: The object that asks nodes and reads their files.
         paths: The run's folder.
         controllers: The quorum's voters.
     """
@@ -34,7 +35,7 @@ class QuorumLook:
         self._marks: dict[str, int] = {}
 
     def ask(self) -> None:
-        """Ask for high watermarks before the logs are copied: each copied log reaches that offset.
+        """Before the logs are copied, ask for the high watermarks, so that each copy reaches them.
 
         Only controllers that claim to lead report a high watermark.
         """
@@ -48,8 +49,8 @@ class QuorumLook:
     def logs(self, snapshot: str) -> Iterator[LogAtStep]:
         """Yield each controller's metadata log, from its copy in a snapshot.
 
-        The records that all controllers had at the end of the first step are shown as one span for
-        each epoch. Later records are shown singly.
+        Some records were in all logs at the end of the first step. They are shown as one span for
+        each epoch. Each later record is shown by itself.
         """
         held = {node: self._records(snapshot, node) for node in self._controllers}
         ends = {node: rows[-1].offset + 1 if rows else 0 for node, rows in held.items()}

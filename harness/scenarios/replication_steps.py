@@ -5,9 +5,9 @@ leader learns only with the next fetch that a follower has a record. The leader'
 the lowest log end of the replicas in sync. Followers learn this value with the next response. See
 https://kafka.apache.org/documentation/#replication
 
-The scenario slows these moments down, so that they can be seen. Requests of the followers are
-delayed on their way to the leader, while the leader's responses still arrive. A fetch waits up to
-eight seconds at the leader.
+The scenario makes these moments last longer, so that they can be observed. It delays the followers'
+requests on their way to the leader, but not the leader's responses. A fetch waits up to eight
+seconds at the leader.
 """
 
 from harness.scenarios.actions import Answered, Cut, Join, Produce
@@ -25,8 +25,8 @@ from results.record.plan_parts import ScenarioPlan
 from results.record.terms import Mode, Validity
 
 FIRST_THAT_RECKONS_ANEW = (3,)
-"""The first version whose leader raises the high watermark when the ISR shrinks. Versions 2.7 and
-2.8 do not (KAFKA-13091)."""
+"""The first version after KAFKA-13091 was fixed. In this bug, a leader of version 2.7 or 2.8 does
+not raise the high watermark when the ISR shrinks."""
 LEADER, NEAR, FAR, CONTROLLER = "n1", "n2", "n3", "n4"
 FOLLOWERS = (NEAR, FAR)
 _LINES = r"(Shrinking|Expanding) ISR|ISR updated to|out of sync replicas"
@@ -102,8 +102,9 @@ def _committed() -> tuple[Step, ...]:
                 *(it for node in FOLLOWERS for it in _at(node, end=2, mark=1)),
             ),
             why="These fetches commit offset 1. n1's high watermark is 2, and the producer has its"
-            " answer. A follower's high watermark is always one response behind. A follower that"
-            " trusted it would not know of message2 (see leader-epoch-1).",
+            " answer. A follower's own high watermark is always one response behind. By this high"
+            " watermark alone, the follower could not know that message2 is committed (see"
+            " leader-epoch-1).",
         ),
         Step(
             "The fetches at offset 2 have waited long enough. n1 answers them without a record.",
@@ -139,14 +140,15 @@ def _falls_behind(plan: Plan) -> tuple[Step, ...]:
                 *(() if _reckons(plan) else (Answered(),)),
                 *(it for node in (LEADER, *FOLLOWERS) for it in _at(node, end=3, mark=3)),
             ),
-            why="A follower is in sync again once its log reaches the leader's high watermark.",
+            why="A follower is in sync again when its log end is at least the leader's high"
+            " watermark.",
             lines=_LINES,
         ),
     )
 
 
 def _shrunk(plan: Plan) -> Step:
-    """Return the step in which n3 leaves the ISR; in some versions, this commits message3."""
+    """Return the step in which n3 leaves the ISR. In some versions, this step commits message3."""
     tells = "n3 has been behind for replica.lag.time.max.ms. n1 removes it from the ISR."
     alive = "n3 is alive, and registered, but not in sync."
     if _reckons(plan):
@@ -162,8 +164,8 @@ def _shrunk(plan: Plan) -> Step:
         (isr_is(LEADER, NEAR), *_at(LEADER, end=3, mark=2), registered(FAR)),
         why=f"{alive} All replicas in sync have message3, and this should commit it: the high"
         " watermark is the lowest log end of the ISR, not of all replicas. But Kafka 2.7 and 2.8 do"
-        " not compute it again when the ISR shrinks (KAFKA-13091, fixed in 3.0). So it stays 2, and"
-        " the producer waits until another event moves it.",
+        " not compute it again when the ISR shrinks (KAFKA-13091, fixed in 3.0). So the high"
+        " watermark stays 2, and the producer waits until another event raises it.",
         lines=_LINES,
     )
 
@@ -176,8 +178,9 @@ def _expected(_plan: Plan) -> Expected:
     return Expected(
         valid=Validity.VALID,
         read=("message1", "message2", "message3"),
-        moral="A message is committed when the leader knows that all replicas in sync have it."
-        " That takes one more fetch after they have it. Followers learn it one response later.",
+        moral="A message is committed when the leader knows that all replicas in sync have it. The"
+        " leader learns this with the next fetch of each follower. Followers learn it one response"
+        " later.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Broker settings that several scenarios share, with the reason for each."""
+"""Broker settings that several scenarios share. Each has a comment with the reason."""
 
 OLD_FORMAT = {"inter.broker.protocol.version": "0.10.2", "log.message.format.version": "0.10.2"}
 """With these settings, followers truncate to their own high watermark, as before KIP-101. Kafka

@@ -1,4 +1,4 @@
-"""Read the state of a running cluster from brokers' responses and from nodes' files."""
+"""Read the state of a running cluster: query the brokers, and read the files of the nodes."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -38,12 +38,12 @@ def partition_folder(place: Place) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ClusterSight:
-    """Implements `harness.scenarios.protocol.Sight`.
+    """An implementation of `harness.scenarios.protocol.Sight`.
 
     Attributes:
         cluster: The brokers.
         hosts: The nodes' machines, with their files.
-        asker: Asks each broker directly.
+        asker: The object that asks each broker directly.
         place: The scenario's partition.
         of_quorum: Whether to read the metadata log's files.
         tails: The nodes' logs.
@@ -148,12 +148,12 @@ class ClusterSight:
 
     @property
     def log_place(self) -> Place:
-        """The partition to read: that of the scenario, or that of the metadata log."""
+        """The partition to read: the scenario's partition, or the partition of the metadata log."""
         return (METADATA_TOPIC, 0) if self.of_quorum else self.place
 
 
 def _parsed(disk: Disk, path: str, reader: Callable[[str], T]) -> T | None:
-    """Return a small file's parsed content; None if the file is missing or incomplete."""
+    """Return the parsed content of a small file, or None if the file is missing or incomplete."""
     with suppress(OSError, UnicodeDecodeError, DamagedFileError):
         return reader(disk.read(path).decode("utf-8"))
     return None

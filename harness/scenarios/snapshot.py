@@ -19,17 +19,17 @@ OF_PARTITION = (
     "partition.metadata",
     "quorum-state",
 )
-"""The copied files: segments, the metadata log's snapshots, and other state files. Indexes are left
-out."""
+"""Which files are copied: segments, snapshots of the metadata log, and other state files, but no
+indexes."""
 
 
 def copy_replicas(
     disk_of: Callable[[str], Disk], snapshot: Path, *, nodes: Sequence[str], places: Sequence[Place]
 ) -> None:
-    """Copy files of partitions from some nodes, and the checkpoint files of the log folders.
+    """Copy the files of some partitions from some nodes, and the checkpoint files of these nodes.
 
     Args:
-        disk_of: Returns the files of a node.
+        disk_of: The function that returns the files of a node.
         snapshot: The step's folder.
         nodes: The nodes. Nodes without a log folder are skipped.
         places: The partitions.

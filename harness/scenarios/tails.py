@@ -18,7 +18,7 @@ class FreshLine:
 
     Attributes:
         file: The log file's name, in the node's `logs` folder.
-        text: The line without its line end.
+        text: The line without the newline.
     """
 
     file: str
@@ -27,10 +27,10 @@ class FreshLine:
 
 @dataclass(slots=True)
 class Tails:
-    """The positions up to which nodes' logs were read.
+    """For the logs of each node: the position up to which they were read.
 
     Attributes:
-        disk_of: Returns the files of a node.
+        disk_of: The function that returns the files of a node.
         nodes: The nodes.
     """
 
@@ -39,7 +39,7 @@ class Tails:
     _sizes: dict[tuple[str, PurePosixPath], int] = field(default_factory=dict)
 
     def mark(self) -> None:
-        """Begin a step. Lines that are already in the logs do not belong to the step."""
+        """Begin a step. The lines that are already in the logs belong to earlier steps."""
         self._sizes = {}
         for node in self.nodes:
             disk = self.disk_of(node)

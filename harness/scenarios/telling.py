@@ -55,7 +55,7 @@ def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
 
     Args:
         plan: The run's plan.
-        found: Each difference from the expected end; None if the run is not judged yet.
+        found: The differences from the expected end; None if the run is not judged yet.
     """
     scenario = scenario_of(plan)
     choices = dict(plan.scenario.choices) if plan.scenario else {}
@@ -77,7 +77,7 @@ def story_of(plan: Plan, *, found: tuple[str, ...] | None = None) -> Story:
 
 
 def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
-    """Compare a judged run's end with the end that its scenario expects, and store the result.
+    """Compare the end of a judged run with the end that its scenario expects; store the result.
 
     Returns:
         A line for readers: `as expected: ...`.
@@ -89,7 +89,7 @@ def compare_with_story(plan: Plan, paths: RunPaths, verdict: Verdict) -> str:
 
 
 def _spectators(plan: Plan, scenario: Scenario) -> tuple[str, ...]:
-    """Return the brokers that never hold a replica of the scenario's partition."""
+    """Return the brokers that never have a replica of the scenario's partition."""
     brokers = [f"n{number}" for number in range(1, plan.nodes + 1)]
     if scenario.of_quorum:
         return tuple(brokers)
@@ -118,6 +118,6 @@ def _others(plan: Plan, scenario: Scenario, choices: dict[str, str]) -> dict[str
 
 
 def _nearest(system: str, known: Sequence[str]) -> str:
-    """Return the given system if the scenario works on its kind, else the first known system."""
+    """Return the given system if its kind is known to work, else the first known system."""
     sort = system.partition(":")[0]
     return system if any(each.partition(":")[0] == sort for each in known) else known[0]

@@ -9,7 +9,7 @@ from workloads.scripted_transaction import TransactionRecord
 
 
 class ScriptedTransaction:
-    """One transaction, sent request by request and recorded as an op.
+    """One transaction. Its requests are sent one by one, and it is recorded as an op.
 
     Args:
         props: The objects that the scenario uses.

@@ -12,12 +12,12 @@ from results.record.steps import Belief, Line, NodeAtStep, Step, append_step, st
 
 ANSWER_LIMIT_S = 3.0
 MOST_LINES = 12
-"""For each node, a step keeps at most this number of log lines: the last lines."""
+"""A step stores at most this number of log lines of each node: the last ones."""
 MOST_LETTERS = 400
 
 
 class Witness:
-    """Records the end of each step.
+    """A recorder of the end of each step.
 
     Args:
         props: The objects that the scenario uses.
@@ -70,7 +70,7 @@ class Witness:
         )
 
     def _leadership(self) -> tuple[int | None, int | None, tuple[int, ...]]:
-        """Return leader, epoch and ISR of the log that the scenario is about."""
+        """Return the leader, the epoch and the ISR of the scenario's partition or of the quorum."""
         if self._props.scenario.of_quorum:
             told = (self._props.sight.quorum(node) for node in self._nodes)
             state = max((each for each in told if each), key=lambda it: it.epoch, default=None)
@@ -103,7 +103,7 @@ class Witness:
                 )
 
     def _lines(self, wanted: str) -> Iterator[Line]:
-        """Yield the log lines that the scenario wants to show, and all lines about truncations."""
+        """Yield the log lines that the step shows, and all log lines about truncations."""
         place = partition_folder(self._props.sight.log_place)
         cut = rf"[Tt]runcat.*\b{place}\b|\b{place}\b.*[Tt]runcat"
         pattern = f"(?:{wanted})|{cut}" if wanted else cut

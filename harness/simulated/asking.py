@@ -17,10 +17,10 @@ Taker = Callable[[int, object], None]
 
 
 class Questions:
-    """Requests in flight, each with the function that receives the response.
+    """The requests in flight. Each has a function that receives the response.
 
     Args:
-        numbers: Numbers for requests. All `Questions` on one machine share these numbers.
+        numbers: The source of request numbers. All `Questions` of one machine share it.
     """
 
     def __init__(self, numbers: Iterator[int] | None = None) -> None:
@@ -38,5 +38,5 @@ class Questions:
         return number in self._takers
 
     def answered(self, now: int, number: int, message: object) -> None:
-        """Pass a response to the function that waits for the response."""
+        """Pass a response to the function that was registered for it."""
         self._takers.pop(number)(now, message)

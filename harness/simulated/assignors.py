@@ -21,7 +21,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
     Attributes:
         topics: The topics that the member wants to read.
-        owned: The partitions that the member has and wants to keep.
+        owned: The partitions that are assigned to the member and that it wants to keep.
         generation: The generation in which the member got these partitions; -1 means no generation.
     """
 
@@ -31,7 +31,7 @@ class Subscription(Struct, frozen=True, kw_only=True):
 
 
 Members = Mapping[str, Subscription]
-"""For each member id, the member's subscription."""
+"""The subscription of each member, by the id of the member."""
 
 
 def packed(told: Subscription | Sequence[Key]) -> bytes:
@@ -91,7 +91,7 @@ def _round_robin(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, list[Key]]:
-    """Assign a fair share to each member, first of the member's own partitions (KIP-429).
+    """Assign a fair share to each member; prefer the partitions that the member has (KIP-429).
 
     A partition that must move goes to its new member only after the old member has released it.
     """
@@ -119,7 +119,7 @@ def _cooperative(members: Members, partitions: Mapping[str, int]) -> dict[str, l
 
 
 def _owners(members: Members, keys: Sequence[Key]) -> dict[Key, str]:
-    """Return each partition's owner: the member whose claim has the latest generation.
+    """Return the owner of each partition: the member whose claim has the highest generation.
 
     If two members claim a partition with the same generation, the partition has no owner.
     """

@@ -1,7 +1,8 @@
 """Send Kafka's own requests to simulated brokers, over the simulation's links.
 
 Requests are not packed into bytes. The simulated broker receives kio's entity and answers with an
-entity. The conversion uses the table of real connections (`cluster.reference.wire.apis`).
+entity. For the conversion, `cluster.reference.wire.apis` has a table, which real connections also
+use.
 """
 
 from collections.abc import Sequence
@@ -41,10 +42,10 @@ def questions_over(machines: ClientHosts) -> AbstractContextManager[None]:
 
 
 class SimulatedChannel:
-    """Implements `cluster.kafka.wire.Channel`; each channel has its own simulated machine.
+    """An implementation of `cluster.kafka.wire.Channel`. Each channel has a simulated machine.
 
     Args:
-        machines: Provides the machine.
+        machines: The provider of the machine.
         host: The name of the broker's machine.
     """
 
@@ -55,7 +56,7 @@ class SimulatedChannel:
         self._own: Host | None = None
 
     def is_open(self) -> bool:
-        """Return whether the next request can use the last request's connection."""
+        """Return whether the next request can use the connection of the previous request."""
         process = self._own.process if self._own else None
         return process is not None and self._to in process.outgoing
 
@@ -96,7 +97,7 @@ class SimulatedChannel:
             self._own = self._asker = None
 
     def _read(self, request: RequestPayload, api: Api) -> object:
-        """Return a request in the broker's form. Each request object is converted only once."""
+        """Return a request in the form that brokers use; convert each object only once."""
         before = self._asked.get(id(request))
         if before is not None and before[0] is request:
             return before[1]
@@ -129,7 +130,7 @@ class SimulatedChannel:
 
 @dataclass(slots=True, eq=False)
 class _Coming:
-    """A response that a caller waits for; its message is None after a timeout."""
+    """A response that a caller waits for. After a timeout, the message is None."""
 
     event: WaitedFor = field(default_factory=new_event)
     message: object | None = None
@@ -159,7 +160,7 @@ class _Asker:
             coming.event.set()
 
     def start(self, now: int) -> Sequence[Effect]:  # noqa: ARG002 - of all machines alike
-        """Start without effects, and wait for requests."""
+        """Start, return no effects, and wait for requests."""
         return []
 
     def on(self, now: int, event: Event) -> Sequence[Effect]:  # noqa: ARG002 - as above

@@ -19,10 +19,10 @@ from results.record.clock import pause_until, stopwatch_s
 from workloads.protocol import Batch, Key
 
 MAX_WAIT_MS, MIN_BYTES, MOST_BYTES = 100, 65_536, 1 << 20
-"""The real clients' fetch settings (`workloads.clients.settings`)."""
+"""These fetch settings are equal to those of real clients (`workloads.clients.settings`)."""
 KEPT_RECORDS = 20_000
 LOOK_EVERY_S = 0.01
-"""A poll that waits returns fetched records after at most this delay."""
+"""How long it takes, at most, until a waiting poll returns new records."""
 
 
 @dataclass(slots=True)
@@ -36,17 +36,17 @@ class _Reading:
 
 
 class Consumer:
-    """A consumer's machine; it never commits. Implements `workloads.protocol.Reader`.
+    """The machine of a consumer that never commits. It implements `workloads.protocol.Reader`.
 
     Args:
         leaders: The known leaders.
-        wake: Triggers the timer `WORK` at once.
+        wake: The function that triggers the timer `WORK` at once.
         questions: This machine's requests.
-        restarts: Whether to read a partition from offset 0 again if the position is out of range.
-            By default this is an error, because a reader must not skip records unnoticed.
+        restarts: Whether to read a partition again from offset 0 if the fetch offset is out of
+            range. By default this is an error, because a reader must not skip records unnoticed.
 
     Attributes:
-        end: Ends the machine.
+        end: The function that ends the machine.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Encode and decode record batches (magic 2) for simulated clients.
 
-See https://kafka.apache.org/documentation/#recordbatch. Batches are never compressed. All readers
-get the same bytes objects, so decoded batches are cached.
+See https://kafka.apache.org/documentation/#recordbatch. Batches are never compressed. Decoded
+batches are cached, because all readers get the same bytes objects.
 """
 
 import struct
@@ -25,7 +25,7 @@ _BEFORE_SUMMED = struct.Struct(">qiibI")
 _BEHIND_SUM = struct.Struct(">hiqqqhii")
 _VALUE = struct.Struct(">q")
 _STAMPED = 0x08
-"""This attribute bit means that the timestamps come from the broker."""
+"""The attribute bit that means: the timestamps come from the broker."""
 _NO_KEY = b"\1"
 """The length -1 as a zigzag varint."""
 _KEPT = 4096
@@ -50,8 +50,9 @@ def record_batch(
         payload_bytes: The size of each record's payload.
         producer: Producer id, epoch and first sequence number; all -1 without idempotence.
         at_ms: The timestamp of all records.
-        payload: Returns the payload for a message's number, for records without key and headers.
-            None means that `contents.messages` makes key, payload and headers.
+        payload: The function that makes a payload from the number of a message; the records then
+            have no key and no headers. None means that `contents.messages` makes key, payload and
+            headers.
     """
     count = len(values)
     if payload is None:

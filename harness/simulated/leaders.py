@@ -1,4 +1,4 @@
-"""A simulated client's metadata: the known leaders, and the time of the next metadata request."""
+"""The metadata of a simulated client: the known leaders, and when to ask for them again."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,7 +46,7 @@ class Leaders:
         return self._of.get(key)
 
     def forget(self, key: Key) -> None:
-        """Forget a partition's leader, because that broker no longer leads; ask again."""
+        """Forget a partition's leader, because that broker no longer leads; ask for a new one."""
         self._of.pop(key, None)
         self._told_ns = None
 

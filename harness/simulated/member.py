@@ -25,13 +25,13 @@ class MemberMachine:
 
     Args:
         leaders: The known leaders.
-        wake: Triggers the timer `WORK` at once.
+        wake: The function that triggers the timer `WORK` at once.
         settings: The group settings.
 
     Attributes:
-        reader: Reads the assigned partitions.
+        reader: The reader of the assigned partitions.
         membership: The membership in the group, with the assigned partitions.
-        news: Set once a poll would return something or call the listener.
+        news: The event that is set when a poll would return something or call the listener.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class MemberMachine:
 
 
 class SimulatedGroupClient:
-    """Implements `workloads.member.GroupClient`; the calls wait in virtual time.
+    """An implementation of `workloads.member.GroupClient` whose calls wait in virtual time.
 
     Args:
         machine: The client's running machine.
-        end: Ends the machine.
+        end: The function that ends the machine.
     """
 
     def __init__(self, machine: MemberMachine, *, end: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class SimulatedGroupClient:
         return batch if error is None else replace(batch, error=error)
 
     def assign(self, starts: Mapping[Key, int | None]) -> None:
-        """Read the assigned partitions. A start of None means the group's committed offset."""
+        """Read the assigned partitions. None as a start means the group's committed offset."""
         self._machine.reader.add({key: at for key, at in starts.items() if at is not None})
         unknown = tuple(key for key, at in starts.items() if at is None)
         if unknown:
@@ -142,7 +142,7 @@ class SimulatedGroupClient:
         return []
 
     def seek(self, starts: Mapping[Key, int]) -> None:
-        """Read on from other offsets; drop the records that were already fetched."""
+        """Continue at other offsets, and drop the records that were already fetched."""
         self._machine.reader.drop(starts)
         self._machine.reader.add(starts)
 

@@ -85,7 +85,7 @@ class Stage(Enum):
     JOINING = "joining"
     SYNCING = "syncing"
     DEALING = "dealing"
-    """The application has not yet taken or released all partitions as the group wants."""
+    """The application must still take or release some partitions, as the group wants."""
     STEADY = "steady"
 
 
@@ -109,10 +109,11 @@ class Membership:
         questions: This machine's requests.
 
     Attributes:
-        events: Changes of the assignment for the application. The caller passes each change to the
-            application and then calls `told`. After the last change, the caller calls `settled`.
+        events: Changes of the assignment that the application must still see. The caller passes
+            each change to the application, and then calls `told`. After the last change, the caller
+            calls `settled`.
         error: Why the next poll fails.
-        polled: Whether the application has polled; each poll sets it.
+        polled: Whether the application has polled. Each poll sets this to True.
     """
 
     def __init__(self, settings: GroupSettings, leaders: Leaders, questions: Questions) -> None:
@@ -141,7 +142,7 @@ class Membership:
         self._wishes.append(wish)
 
     def forget(self, wish: Wish) -> None:
-        """Drop a commit or an offset fetch, because its caller no longer waits."""
+        """Drop a commit or an offset fetch for which the caller no longer waits."""
         if wish in self._wishes:
             self._wishes.remove(wish)
 
@@ -197,7 +198,7 @@ class Membership:
         return out
 
     def _look_after(self, now: int) -> None:
-        """End the membership after a session timeout, or if the application polls too rarely."""
+        """End the membership after the session timeout, or if the application polls too rarely."""
         if now - self._polled_ns > self._settings.poll_ns:
             self._say_goodbye(lambda _now, _message: None)
             self.error = POLLED_LATE
@@ -325,7 +326,7 @@ class Membership:
                 self._stage, self._joins_ns = Stage.WAITING, 0
 
     def _note(self, error: ErrorCode) -> None:
-        """Learn from an error that the coordinator moved, or that the group lost this member."""
+        """Handle an error: the coordinator has moved, or this member is no longer in the group."""
         if error in ELSEWHERE:
             self._coordinator = None
         if error is ErrorCode.unknown_member_id:
@@ -385,11 +386,11 @@ class Membership:
 
 _STRANGER = frozenset({ErrorCode.unknown_member_id, ErrorCode.illegal_generation,
                        ErrorCode.fenced_instance_id})  # fmt: skip
-"""Errors which mean that the member is no longer in the group."""
+"""The errors after which a member is no longer in the group."""
 
 
 def _error(message: object, kind: type) -> ErrorCode:
-    """Return a response's error; if there is no response, return a network error."""
+    """Return the error in a response, or a network error if no response came."""
     if not isinstance(message, kind):
         return ErrorCode.network_exception
     error: ErrorCode = message.error_code  # type: ignore[attr-defined] # all kinds have one

@@ -1,9 +1,9 @@
 """A simulated producer: it sends messages as batches to the partitions' leaders.
 
-The producer is a state machine, like a simulated broker: events in, effects out. Each partition has
-a lane, with its own producer id and one batch in flight. So a retry keeps the order of the batches.
-If a batch's outcome stays unknown, the lane gets a new producer id. Real clients increase their
-epoch instead (KIP-360).
+The producer is a state machine, like a simulated broker: it receives events, and returns effects.
+Each partition has a lane, with its own producer id and one batch in flight. So a retry keeps the
+order of the batches. If a batch's outcome stays unknown, the lane gets a new producer id. Real
+clients increase their epoch instead (KIP-360).
 """
 
 from collections import deque
@@ -42,8 +42,8 @@ REFUSED_BEFORE_THE_APPEND = frozenset({
     ErrorCode.invalid_record, ErrorCode.corrupt_message, ErrorCode.message_too_large,
     ErrorCode.record_list_too_large,
 })  # fmt: skip
-"""Errors that brokers report before they append. If the first try fails with one of these errors,
-the batch was not written."""
+"""Errors that a broker reports before it appends. If the first try of a batch fails with such an
+error, the batch was not written."""
 
 Done = Callable[[SendResult], None]
 
@@ -65,7 +65,7 @@ class _Flight(Struct, eq=False, kw_only=True):
 class _Lane:
     key: Key
     linger: str
-    """The name of the lane's timer."""
+    """The name of the timer that ends the lane's linger time."""
     waiting: deque[_Entry] = field(default_factory=deque)
     flight: _Flight | None = None
     producer: tuple[int, int] | None = None
@@ -75,18 +75,18 @@ class _Lane:
 
 
 class Producer:
-    """The state machine of a producer. Implements `workloads.protocol.LoneSender`.
+    """The state machine of a producer. It implements `workloads.protocol.LoneSender`.
 
     Args:
-        plan: Determines acks, idempotence, retries and limits.
+        plan: The plan, which determines acks, idempotence, retries and limits.
         leaders: The known leaders.
-        wake: Triggers the timer `WORK` at once, for calls from outside of the machine.
-        clock: Returns the virtual time, as used in the run's record.
-        lone: Whether the producer sends only a few named messages, as in a scenario. Then `serve`
+        wake: The function that triggers the timer `WORK` at once, because a call came from outside.
+        clock: The function that returns the virtual time, as it is in the run's record.
+        lone: Whether the producer sends only a few named messages, as in a scenario. If so, `serve`
             returns as soon as a delivery report comes.
 
     Attributes:
-        end: Ends the machine.
+        end: The function that ends the machine.
     """
 
     def __init__(
@@ -133,10 +133,10 @@ class Producer:
         return self._waiting
 
     def check_reachable(self, topic: str, *, timeout_s: float) -> None:
-        """Do nothing. An op's messages form one batch, even if their leader is found later."""
+        """Do nothing: the messages of an op form one batch, even if the leader is found later."""
 
     def close(self) -> None:
-        """End the producer's machine. Messages without a delivery report never get a report."""
+        """End the producer's machine. Messages that have no delivery report yet never get one."""
         self.end()
 
     def start(self, now: int) -> Sequence[Effect]:
@@ -170,7 +170,7 @@ class Producer:
                 self._put_out(lane, flight, now, out)
 
     def _fill(self, lane: _Lane, now: int, out: list[Effect]) -> None:
-        """Build a batch from the waiting ops, once the oldest op has waited for the linger time."""
+        """If the oldest waiting op has waited for the linger time, build a batch from the ops."""
         oldest_ns = lane.waiting[0].deadline_ns - self._delivery_ns
         left_ns = oldest_ns + self._linger_ns - self._clock()
         if left_ns > 0:

@@ -7,13 +7,13 @@ HEED_NS = 100_000_000
 
 
 class SignalledEvent(VirtualEvent):
-    """Like `threading.Event`; after a signal handler sets it, waiters wake within 0.1 s.
+    """An event like `threading.Event`. A signal handler can set it; tasks notice this within 0.1 s.
 
     The agenda is the simulation's queue of timed events. A signal handler may interrupt the
     simulation between any two steps, so it must not change the agenda. The handler sets a flag
     instead. While a task waits for the event, an entry of the agenda checks that flag every 0.1 s
-    of virtual time. The checks stop when the agenda has no other entries, so that they do not hide
-    a simulation that hangs.
+    of virtual time. The checks stop when the agenda has no other entries. Otherwise a simulation
+    that hangs would seem to run.
 
     Args:
         agenda: The agenda of virtual time.
@@ -25,7 +25,7 @@ class SignalledEvent(VirtualEvent):
         self._waiting, self._heeds = 0, False
 
     def set(self) -> None:
-        """Set the event; waiters wake a little later."""
+        """Set the event. The tasks that wait for it continue a little later."""
         self._noted = True
 
     def clear(self) -> None:

@@ -30,7 +30,7 @@ LATER = frozenset({*ELSEWHERE, ErrorCode.coordinator_load_in_progress})
 """After these errors, the same request may succeed later."""
 NO_COORDINATOR = "_WAIT_COORD: Local: Waiting for coordinator"
 Ended = Callable[[str | None, Sequence[Answer]], None]
-"""A function that receives an error of the whole request, or a result for each partition."""
+"""A function that receives the result of a request: one error, or a result for each partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Commit:
         positions: The offset to commit for each partition.
         metadata: The metadata of each commit.
         patience_ns: How long the request waits for a coordinator. If a coordinator cannot accept
-            the request yet, the request is sent once more, as in librdkafka.
+            the request yet, the request is repeated only once, as in librdkafka.
     """
 
     positions: Mapping[Key, int]
@@ -139,10 +139,10 @@ class Wish:
 
     Attributes:
         what: The request.
-        ended: Receives the result, once.
+        ended: The function that receives the result, once.
         asked: Whether the request is in flight.
-        until_ns: The time at which the wish is given up; None means no time limit.
-        rests_until_ns: The request is not repeated before this time.
+        until_ns: The time after which the wish is given up; None means that there is no limit.
+        rests_until_ns: The earliest time at which the request may be repeated.
     """
 
     what: Commit | Fetch
@@ -152,12 +152,12 @@ class Wish:
     rests_until_ns: int = 0
 
     def waits(self, now: int) -> None:
-        """Start the time limit when the wish first waits without a coordinator."""
+        """When the wish waits for a coordinator for the first time, start its time limit."""
         if self.until_ns is None and self.what.patience_ns is not None:
             self.until_ns = now + self.what.patience_ns
 
     def answered(self, now: int, message: object) -> ErrorCode:
-        """Handle a response; if a later request may succeed (`LATER`), return the error."""
+        """Handle a response, and return its error if the request may succeed later (`LATER`)."""
         error, answers = self.what.read(message)
         if error in LATER and self.until_ns is None:
             self.waits(now)
@@ -167,7 +167,7 @@ class Wish:
 
 
 def error_name(error: ErrorCode) -> str | None:
-    """Return an error's name for the run's record; None if there is no error."""
+    """Return the name of an error for the run's record; None if there is no error."""
     if error is ErrorCode.network_exception:
         return "_TRANSPORT: Local: Broker transport failure"
     return None if error is ErrorCode.none else f"{error.name.upper()}: from the broker"

@@ -31,7 +31,7 @@ FLUSH_S = 0.5
 """How often a worker flushes its record. A flush costs as much as a hundred messages, and simulated
 workers are killed only at a deadline."""
 MOST_MACHINES = 1_000_000
-"""The most machines that one `ClientHosts` may create."""
+"""How many machines, at most, one `ClientHosts` may create."""
 
 
 class ClientHosts:
@@ -41,8 +41,7 @@ class ClientHosts:
         simulation: The simulation.
         plan: The run's plan.
         brokers: The brokers' ids, for the clients.
-        first: The number of this `ClientHosts` among all; this number sets the range of machine
-            ids.
+        first: The number of this `ClientHosts`, which determines the range of its machine ids.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class ClientHosts:
         self._there: dict[int, Host] = {}
 
     def producer(self, *, lone: bool = False) -> Producer:
-        """Start a producer; its method `close` ends its machine."""
+        """Start a producer on a new machine. The producer's method `close` ends the machine."""
         plan, agenda = self._plan, self._simulation.agenda
 
         def make(wake: Callable[[], None]) -> Producer:
@@ -65,14 +64,14 @@ class ClientHosts:
         return made
 
     def reader(self, process: int) -> Consumer:
-        """Start a consumer; its method `close` ends its machine."""
+        """Start a consumer on a new machine. The consumer's method `close` ends the machine."""
         del process
         made, host = self.start(lambda wake: Consumer(self._leaders(), wake=wake))
         made.end = partial(self.end, host)
         return made
 
     def member(self, process: int, group: str) -> GroupClient:
-        """Start a consumer of a group; its methods `close` and `abandon` end its machine."""
+        """Start a consumer of a group. Its methods `close` and `abandon` end the machine."""
         settings = GroupSettings.of(self._plan, process, group)
         machine, host = self.start(
             lambda wake: MemberMachine(self._leaders(), wake=wake, settings=settings)
@@ -83,8 +82,8 @@ class ClientHosts:
         """Start a client on its own machine.
 
         Args:
-            make: Makes the client. The function receives another function that wakes the client
-                from outside.
+            make: The function that makes the client. Its argument is a function that wakes the
+                client from outside.
         """
         number = self._made + 1
         host = self._simulation.add(-(self._first + number), lambda _disk: Booted(machine=made))
@@ -106,7 +105,7 @@ class ClientHosts:
             del self._simulation.hosts[host.id]
 
     def end_all(self) -> None:
-        """End all remaining clients, as the death of a process would."""
+        """End all remaining clients, as if their process had died."""
         for host in list(self._there.values()):
             self.end(host)
 
@@ -115,7 +114,7 @@ class ClientHosts:
 
 
 class SimulatedWorker:
-    """A worker as a task in virtual time; implements `workloads.fleet.FleetWorker`.
+    """A worker that is a task in virtual time: an implementation of `workloads.fleet.FleetWorker`.
 
     Args:
         config: The worker's configuration.
@@ -163,7 +162,7 @@ class SimulatedWorker:
         self._orders.append(command_of(command))
 
     def end(self, deadline_s: float) -> bool:
-        """Wait for the worker until the deadline; if it still runs, kill it and return False."""
+        """Wait for the worker; if it still runs at the deadline, kill it and return False."""
         by_itself = self._task.join(max(0, deadline_s - stopwatch_s()))
         if not by_itself:
             self._task.kill()

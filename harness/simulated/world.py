@@ -26,15 +26,15 @@ from workloads.protocol import LoneSender, Reader
 from workloads.scripted import Script
 
 BESIDES_S = 600.0
-"""Virtual time for phases without a length in the plan: starts, stops, faults that outlast the main
-phase, final reads."""
+"""The virtual time for phases whose length is not in the plan: starts, stops, final reads, and
+faults that last longer than the main phase."""
 _CHANNELS, _LONE = 99, 100
-"""Numbers of `ClientHosts`, larger than all workers' numbers. Each lone client has its
-own number."""
+"""The numbers of two kinds of `ClientHosts`. They are larger than all workers' numbers. Each lone
+client has its own number."""
 
 
 class SimulatedWorld:
-    """Implements `harness.world.World` with a simulation; time passes only in `play`.
+    """An implementation of `harness.world.World` by a simulation. Time passes only in `play`.
 
     Args:
         plan: The run's plan.
@@ -119,7 +119,7 @@ class SimulatedWorld:
 
 
 def longest_s(plan: Plan) -> float:
-    """Return the most virtual seconds that a run may take, without the waits of a scenario.
+    """Return how long a run may take, in virtual seconds, without the waits of a scenario.
 
     The limit is the sum of the phases' lengths and of all timeouts.
     """

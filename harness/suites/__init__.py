@@ -1,6 +1,6 @@
 """Suites: many runs in one night, chosen from a matrix, within a time budget, with reports.
 
-A night is one play of a suite, usually a nightly job, and consists of many runs.
+A night is one execution of a suite, usually by a nightly job. It consists of many runs.
 
 - `suite.py` reads `SUITE.toml`, and `expansion.py` expands it to entries with stable names.
 - `ordering.py` orders the entries.
@@ -16,6 +16,6 @@ A night is one play of a suite, usually a nightly job, and consists of many runs
 - `retention.py` deletes old runs.
 - `plugin.py` is the plugin for pytest.
 
-A suite's own files are in `STORE/.suites/<suite>/<night>/`. The runs of a suite are in the store
-like all other runs, each with a `night.json`.
+The files of a night are in `STORE/.suites/<suite>/<night>/`. The runs of a night are in the store,
+like all other runs. Each has a file `night.json`.
 """

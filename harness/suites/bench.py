@@ -1,11 +1,11 @@
-"""Judge a suite's runs as they come, with one engine for all: `python -m harness.suites.bench`.
+"""Judge each run of a suite after its end, in one process: `python -m harness.suites.bench`.
 
 Each input line is JSON and names a run's folder. The response is a line with the run's verdict.
-Runs that arrive during a judgement are judged together in the next judgement. The verdict and the
-page are in the run's folder before the response. A run that already has a verdict, from before a
-crash, is not judged again. If another process holds a run's lock (`logquake check`), the run is
-judged later, and other runs do not wait for it. A line may also ask to rewrite a run's page,
-because its count of reruns has changed.
+Runs that arrive during a judgement are judged together in the next judgement. When the response
+comes, the verdict and the page are already in the run's folder. A run that already has a verdict,
+from before a crash, is not judged again. If another process holds a run's lock (`logquake check`),
+the run is judged later, and other runs do not wait for it. An input line may also ask for a new
+page of a run, because the run's count of reruns has changed.
 """
 
 import json
@@ -49,7 +49,7 @@ Orders = queue.SimpleQueue[Words | None]
 
 @dataclass(slots=True)
 class Bench:
-    """Judges a store's runs with one engine.
+    """A bench that judges runs of a store with one engine.
 
     Args:
         worker: The started engine.
@@ -57,10 +57,11 @@ class Bench:
 
     worker: Worker
     held: dict[Path, float] = field(default_factory=dict)
-    """The runs that another process has locked, and since when, in seconds of the stopwatch."""
+    """The runs that another process has locked. The value is the stopwatch time of the first
+    attempt."""
 
     def serve(self, orders: Orders) -> None:
-        """Handle all orders until their end, and until no locked run is left."""
+        """Handle all orders and all locked runs, until the orders end and no locked run is left."""
         ended = False
         while not ended or self.held:
             taken = _taken(orders, wait_s=RETRY_S if self.held else None)
@@ -125,10 +126,10 @@ def _listen(orders: Orders) -> None:
 
 
 def _taken(orders: Orders, *, wait_s: float | None) -> list[Words | None]:
-    """Return the waiting orders; after a crash, return one order at a time.
+    """Return all waiting orders, but after a crash only one order at a time.
 
     Args:
-        orders: The queue; None in it marks the end.
+        orders: The queue of orders. None marks its end.
         wait_s: How long to wait for the first order; None means no limit.
     """
     try:
@@ -146,7 +147,7 @@ def _root(words: Words) -> Path:
 
 
 def _write_anew(paths: RunPaths) -> None:
-    """Rewrite a run's page. A failure is only printed, so that it does not end the night."""
+    """Write a run's page again. If this fails, print the error, but do not end the night."""
     if not paths.plan.is_file():  # The run was deleted.
         return
     try:
@@ -166,7 +167,7 @@ def _conclude(paths: RunPaths, verdict: Verdict | None) -> None:
 
 
 def concluded(paths: RunPaths) -> Words:
-    """Write the page of a judged run; return the run's fields for the journal.
+    """Write the page of a judged run, and return what the journal records about the run.
 
     Raises:
         StoreError: The verdict cannot be read, or the page cannot be written.

@@ -1,4 +1,4 @@
-"""Group the failures in a suite's nights by signature: when each appeared, and how often."""
+"""Group a suite's failures by signature: in which nights each appeared, and how often."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from results.repeats import Repeats, Trial, repeats_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One signature of failures over all nights.
+    """All failures with one signature, in all nights.
 
     Attributes:
         key: The signature's key.
@@ -42,7 +42,7 @@ class Cause:
 
 
 def causes_of(nights: Sequence[NightState]) -> list[Cause]:
-    """Return the causes of failures in a suite's nights; the last night's new causes come first.
+    """Return the causes of failures in a suite's nights, the new causes of the last night first.
 
     Args:
         nights: The nights, the oldest first; the last is tonight.

@@ -6,11 +6,11 @@ from statistics import fmean
 from harness.suites.night import Item, NightState, Phase
 
 JUDGING_S = 5.0
-"""The time from the end of a run's play to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to
-20 s, median 5 s."""
+"""The time from the end of a run to its verdict. Measured 2026-11 on 2 cores: 8 runs, 2 s to 20 s,
+median 5 s."""
 OVERHEAD_S = 38.0
-"""The time that a run takes in addition to its warm-up and main phase. This value is used if the
-night and the plan have no measured value."""
+"""The time that a run takes in addition to its warm-up and main phase. This is the default if no
+time was measured in the night or for the plan."""
 RECENT = 8
 
 
@@ -25,17 +25,17 @@ def next_item(
 ) -> Item | None:
     """Return the run to start next; None if no run fits now.
 
-    Reruns come first until they have used their share of the budget, because a recurrence rate is
-    most useful while the failure is new. Then come entries in the night's order, then the other
-    reruns.
+    The order is: first reruns, until they have used their share of the budget, then the entries in
+    the night's order, then the other reruns. Reruns come first because a recurrence rate is most
+    useful while the failure is new.
 
     Args:
         state: The night's state.
-        share: The share of the budget for reruns, while there are entries left.
+        share: The share of the budget that reruns may use while entries are still waiting.
         left_s: The rest of the budget, in seconds.
-        places: For each run's number, the machines that only this run may use (see `place_of`).
+        places: The machines that each run uses alone, by the number of the run (see `place_of`).
         taken: The machines of the runs in progress.
-        more: Whether the night may plan further runs that are not reruns.
+        more: Whether the night may still plan new runs, in addition to reruns.
     """
     fitting = [
         each
@@ -53,7 +53,7 @@ def next_item(
 def estimate_s(state: NightState, item: Item) -> float:
     """Return a run's estimated duration in seconds, from its start to its verdict.
 
-    The estimate comes from the entry's runs of tonight, or from the entry's runs in the store.
+    The estimate comes from tonight's runs of the entry, or from the entry's runs in the store.
     Otherwise the estimate is the plan's length plus the overhead of tonight's other runs.
     """
     took = sorted((each for each in state.items.values() if each.took_s),

@@ -1,8 +1,8 @@
 """Control a suite's night: start runs, get verdicts, rerun failures, and keep the journal.
 
-Only this process writes the journal. It writes each event before it acts on the event. So a killed
-night resumes from its journal (`resumed`). The processes of the runs and of the judge die with this
-process.
+Only this process writes the journal. It writes each event before it acts on the event. So after a
+kill, the night can resume from the journal (`resumed`). The processes of the runs and of the judge
+die with this process.
 """
 
 import queue
@@ -47,9 +47,9 @@ from results.wording.headline import ALLOWED, headline
 TICK_S = 0.5
 INTERRUPTED = "the night was interrupted"
 MAX_DEATHS = 2
-"""A run is given up when its process has died this many times in one night."""
+"""After this number of deaths of its process in one night, a run is given up."""
 LIMIT_FACTOR, LIMIT_S = 3.0, 300.0
-"""The time limit of a run: the length of its plan times the factor, plus the seconds."""
+"""The time limit of a run is the length of its plan times `LIMIT_FACTOR`, plus `LIMIT_S`."""
 
 Change = Callable[[NightState, Line], None]
 Event = PlayEvent | JudgeEvent
@@ -57,17 +57,17 @@ Event = PlayEvent | JudgeEvent
 
 @dataclass(slots=True, kw_only=True)
 class Conductor:
-    """Controls one night of a suite: starts runs, gets their verdicts, reruns failures.
+    """The conductor of one night: it starts runs, gets their verdicts, and reruns failures.
 
     Attributes:
         suite: The suite.
-        source: Provides the night's runs.
+        source: The provider of the night's runs.
         store: The folder of runs.
         folder: The night's folder.
         slots: How many runs are in progress at once.
         deadline: The time at which the budget is spent, in seconds since 1970; 0 means that no more
             runs start.
-        changed: Receives each line that is written to the journal.
+        changed: The function that receives each line that is written to the journal.
         state: The night's current state.
     """
 
@@ -87,9 +87,10 @@ class Conductor:
     _has_more: bool = True
     """Whether the source may still add runs."""
     _finishes: bool = False
-    """Set by a signal handler, which must not take a lock."""
+    """Whether `finish` was called. A signal handler sets this, so it needs no lock."""
     _asked: Iterator[int] = field(default_factory=partial(count, 1))
-    """Counts calls of `finish` without a lock, because one signal handler may interrupt another."""
+    """A counter of calls of `finish`. It has no lock, because signal handlers may interrupt each
+    other."""
     _deaths: dict[int, int] = field(default_factory=dict)
     _told_of_repeats: set[str] = field(default_factory=set)
 
@@ -114,7 +115,7 @@ class Conductor:
             self.changed(self.state, line)
 
     def finish(self) -> None:
-        """Start no more runs, and let current runs end; a second call interrupts them."""
+        """Start no more runs, and let current runs end. A second call interrupts current runs."""
         asked = next(self._asked)
         self._finishes = True
         if asked > 1:
@@ -306,7 +307,7 @@ class Conductor:
         self.write(*self.source.owed(self.state))
 
     def _not_judged(self, event: NotJudged) -> None:
-        """Give up a run that was not judged; but a stored invalid verdict still counts."""
+        """Give up a run that was not judged. But if its stored verdict is invalid, that counts."""
         known = known_verdict(RunPaths(self.store / event.run_id))
         if known is not None and known.valid is Validity.INVALID:
             self._judged(replace(known, reason=event.sentence))
@@ -325,7 +326,7 @@ class Conductor:
 
 
 def known_verdict(paths: RunPaths) -> WasJudged | None:
-    """Read the verdict from a run's folder, without a signature; None if there is no verdict."""
+    """Read the verdict in a run's folder, but compute no signature; None if there is no verdict."""
     try:
         verdict, story = read_verdict(paths.verdict), load_story(paths.story)
     except (StoreError, ValueError):
@@ -344,7 +345,7 @@ def known_verdict(paths: RunPaths) -> WasJudged | None:
 
 
 def _without(state: NightState, plays: Mapping[int, Play]) -> NightState:
-    """Return the night's state without the runs that are starting and have no folder yet."""
+    """Return the night's state without runs that are about to start and have no folder yet."""
     starting = [n for n in plays if state.items[n].phase is Phase.WAITING]
     if not starting:
         return state

@@ -12,14 +12,14 @@ from results.record.atomic import StoreError
 from results.record.plan import Plan
 
 ALONE_S = 18.0
-"""The time that a run takes in addition to its warm-up and main phase, without its judgement. No
-other run is in progress. The start takes 8 s, the end of clients and final reads 4 s, the stop of
-brokers 6 s.
+"""The time that a run takes in addition to its warm-up, main phase and judgement, if no other run
+is in progress. The start takes 8 s, the end of clients and final reads 4 s, and the stop of brokers
+6 s.
 
 Measured 2026-11: three brokers of Kafka 4.3.1 in processes, 2 cores, 2 runs: 17 s and 18 s.
 """
 SIDE_BY_SIDE_S = 33.0
-"""The same time as `ALONE_S`, but for two runs at once.
+"""Like `ALONE_S`, but for two runs that are in progress at once.
 
 Measured 2026-11 on 2 cores, for 6 runs of log, txn and groups, each with three brokers of Kafka
 4.3.1 in namespaces: 22 s to 36 s, median 33 s.
@@ -32,7 +32,7 @@ class Estimate:
 
     Attributes:
         takes_s: The time from the start of the run to its verdict.
-        source: The source of the estimate, in words.
+        source: A phrase that says where the estimate comes from.
         measured: Whether the estimate comes from runs in the store.
     """
 

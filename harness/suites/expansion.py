@@ -1,4 +1,4 @@
-"""Expand a suite to its entries. This is a pure function, so names are the same every night."""
+"""Expand a suite to its entries. This is a pure function, so each night gets the same names."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -36,12 +36,12 @@ class Entry:
     """One combination of the matrix, or an entry written by hand.
 
     Attributes:
-        name: Unique in the suite, and the same every night:
+        name: The entry's name. It is unique in the suite and does not change from night to night:
             `log/kafka:4.3.1/namespace/partition+kill#3`.
         values: The plan's values. They include a seed only if the suite names a seed.
         seed: The seed; None means a new seed each night.
-        weight: How early the entry's turn comes.
-        labels: For each key of a `Match`, the text that the `Match` compares.
+        weight: An entry with a higher weight is played earlier.
+        labels: The texts that a `Match` compares, by the key of the `Match`.
     """
 
     name: str
@@ -77,11 +77,11 @@ def drawn(*words: object) -> int:
 
 
 def suite_named(path: Path) -> Suite:
-    """Read the suite that the user named; reject an untrusted file that reaches beyond its runs.
+    """Read the suite that the user named. Reject untrusted files that affect more than their runs.
 
     Raises:
         SuiteError: The file cannot be read, or is not a suite. Or other users can write the file,
-            and an entry has ssh hosts, an image, clients, or a system with files of its own.
+            and an entry names ssh hosts, an image, clients, or a system that has files.
     """
     suite = load_suite(path)
     if not is_own_file(path):
@@ -97,7 +97,7 @@ def suite_named(path: Path) -> Suite:
 
 
 def plans_of(suite: Suite) -> dict[str, Plan]:
-    """Return a plan for each entry's name; for a hunt, return a plan for each system.
+    """Return a plan for each entry, by its name. For a hunt, return a plan for each system.
 
     Raises:
         SuiteError: The values make no valid plan.
@@ -108,7 +108,7 @@ def plans_of(suite: Suite) -> dict[str, Plan]:
 
 
 def hunted_plan(suite: Suite, system: str) -> Plan:
-    """Return a hunt's plan for one of its systems, without the hunt's random choices.
+    """Return a hunt's plan for one of its systems, before any random choice.
 
     Raises:
         SuiteError: The values make no valid plan.
@@ -167,7 +167,7 @@ def _excluded(entry: Entry, suite: Suite) -> bool:
 
 
 def joined(*layers: Mapping[str, object]) -> PlanValues:
-    """Return plan values: later layers replace earlier layers; tables of settings are merged."""
+    """Merge layers of plan values. A later value replaces an earlier one; tables are merged."""
     values: PlanValues = {}
     for layer in layers:
         for key, value in layer.items():

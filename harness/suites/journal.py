@@ -1,4 +1,4 @@
-"""The journal of a suite's night: a line for each event, written before the night continues.
+"""The journal of a suite's night. Each event gets a line before the night continues.
 
 `STORE/.suites/<suite>/<night>/journal.jsonl` is only appended to, and synced. If a crash cut off a
 line, the event of that line counts as not done. A resumed night begins a new line.
@@ -22,8 +22,8 @@ from results.record.terms import Validity
 from results.wording.inert import inert
 
 RunId = Annotated[str, Field(pattern=r"^([^/.\x00][^/\x00]*/[^/.\x00][^/\x00]*)?$")]
-"""A regex for a run id, `<name>/<UTC time>-<seed>`, or an empty text. A path out
-of the store does not match."""
+"""A regex for an empty text or a run id: `<name>/<UTC time>-<seed>`. A path that leads out of the
+store does not match."""
 
 
 class _Line(BaseModel):
@@ -56,17 +56,17 @@ class Planned(_Line):
     repeats: str = ""
     """For a rerun: the run id of the failed run."""
     lasts_s: float = 0
-    """The length according to the plan: warm-up and main phase."""
+    """The length of warm-up and main phase in the plan."""
     takes_s: float = 0
     """The estimated time from the start of the run to its verdict; 0 means no estimate."""
     measured: bool = False
     """Whether the estimate comes from runs in the store."""
     plan: dict[str, Any] = Field(default_factory=dict)
-    """For a run of a hunt: the run's complete plan without the seed. It is empty if the entry has
-    the plan."""
+    """For a run of a hunt: the complete plan of the run, without the seed. It is empty if the plan
+    comes from an entry."""
     parent: str = ""
-    """For a run of a hunt: the id of the run whose faults were changed for this run. It is empty
-    if the faults are random."""
+    """For a run of a hunt that reuses faults: the id of the run whose faults were changed. It is
+    empty if the faults are random."""
     otherwise: tuple[str, ...] = ()
     """For a control run: each difference from the failed run except the system, in sentences."""
 
@@ -88,12 +88,12 @@ class Played(_Line):
     sentence: str = ""
     """Why the run was not played to its end; empty if the run reached its end."""
     main_at: float = 0
-    """The time at which the main phase began, in seconds since 1970; 0 means that there was no main
-    phase or no record of it."""
+    """When the main phase began, in seconds since 1970. 0 means that the run had no main phase, or
+    that its begin is not known."""
     main_s: float = 0
     """The length of the main phase."""
     dropped: tuple[str, ...] = ()
-    """The faults of the plan that the schedule left out, with the reasons, in sentences."""
+    """Sentences that say which faults of the plan the schedule left out, and why."""
 
 
 class CutShort(_Line):
@@ -103,9 +103,9 @@ class CutShort(_Line):
     item: int
     run_id: RunId
     healed: tuple[str, ...] = ()
-    """Actions of the heal, in sentences."""
+    """Sentences that say what the heal did."""
     left: tuple[str, ...] = ()
-    """Changes that the heal could not undo, in sentences; `logquake heal` tries again."""
+    """Sentences about changes that the heal could not undo. `logquake heal` tries again."""
 
 
 class Judged(_Line):
@@ -116,7 +116,8 @@ class Judged(_Line):
     run_id: RunId
     valid: Validity
     allowed: bool = False
-    """For a valid verdict: whether anomalies were found, and all of them are allowed."""
+    """Whether the verdict is valid although anomalies were found, because all of them are
+    allowed."""
     as_expected: bool | None = None
     """For a scenario: whether it ended as expected. None means that this is unknown, or that the
     run is no scenario."""
@@ -125,14 +126,15 @@ class Judged(_Line):
     sentence: str = ""
     """A description of the failure."""
     reason: str = ""
-    """The first broken guarantee with its ids, or why the verdict is unknown."""
+    """A sentence with the first broken guarantee and the ids in it, or with the reason why the
+    verdict is unknown."""
 
 
 class Reached(_Line):
     """The transitions that a run of a hunt reached, and the faults that took effect in it.
 
-    The line has only transitions and successions that no earlier line of the journal has. The line
-    of a rerun has no transitions and no successions.
+    The line has only those transitions and successions that are in no earlier line of the journal.
+    For a rerun, the line has none of them.
     """
 
     event: Literal["reached"] = "reached"
@@ -163,7 +165,7 @@ class LeftOut(_Line):
 
 
 class Stopped(_Line):
-    """The night was stopped before its end; the same command resumes it."""
+    """The night was stopped before its end. The same command resumes it."""
 
     event: Literal["stopped"] = "stopped"
     sentence: str
@@ -196,12 +198,12 @@ Line = (
 MAX_JOURNAL_BYTES = 256 << 20
 """The journal's size limit. A night of ten thousand runs writes a tenth of this size."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
-"""Fields with texts that come from elsewhere and may hold invalid characters."""
+"""The fields whose texts do not come from Logquake and may contain invalid characters."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
 
 
 class Journal:
-    """Appends to a night's journal; only one process may use it at a time.
+    """The writer of a night's journal. Only one process at a time may use it.
 
     Args:
         path: The journal's file. The first written line creates the file and its folder, because
@@ -213,7 +215,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def write(self, *lines: Line) -> None:
-        """Append lines; they are on disk when this method returns.
+        """Append lines. When this method returns, they are on disk.
 
         Raises:
             StoreError: The journal cannot be written.
@@ -247,7 +249,7 @@ def load_journal(path: Path) -> list[Line]:
 
 
 def lines_of(texts: Iterable[bytes]) -> Iterable[Line]:
-    """Yield all readable lines; a line that was cut off is left out."""
+    """Yield all readable lines, but not a line that was cut off."""
     for text in texts:
         try:
             yield _LINE.validate_json(text)

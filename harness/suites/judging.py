@@ -14,11 +14,11 @@ from results.record.terms import Validity
 
 MODULE = "harness.suites.bench"
 LIMIT_S = 1800.0
-"""A judge with waiting runs must respond within this many seconds."""
+"""A judge must respond within this number of seconds if runs are waiting."""
 END_LIMIT_S = 120.0
 """How long the judge may take at the end to write the remaining pages."""
 MAX_DEATHS = 3
-"""A run is given up when the judge has died this many times while it judged the run."""
+"""If the judge has died this number of times while it judged a run, the run is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class WasJudged:
         as_expected: For a scenario: whether the run ended as expected.
         signature, sentence: The failure's signature and description; an empty string if nothing
             failed.
-        reason: The reason for the verdict in a sentence; if the cause is known, a second sentence.
+        reason: A sentence with the reason for the verdict. If the cause is known, a second sentence
+            names it.
     """
 
     run_id: str
@@ -63,7 +64,7 @@ class Judge:
         engine: auto, spark or local.
         store: The folder of runs.
         folder: The night's folder, for the log and for temporary files.
-        events: Receives the judge's results.
+        events: The queue that receives the judge's results.
     """
 
     engine: str
@@ -71,7 +72,7 @@ class Judge:
     folder: Path
     events: "queue.SimpleQueue[JudgeEvent]"
     starts: int = 0
-    """How often the engine was started. It is started again only after it has died."""
+    """How often the engine was started. More than once means that the engine died."""
     _child: Child | None = None
     _asked: bool = False
     _waiting: dict[Path, int] = field(default_factory=dict)
@@ -113,7 +114,7 @@ class Judge:
                 self._start()
 
     def end_if_late(self) -> None:
-        """Kill a judge that has waiting runs and does not respond; a new judge takes its place."""
+        """If runs wait and the judge does not respond, kill the judge, so that a new one starts."""
         with self._lock:
             if self._child is not None and self._waiting:
                 if stopwatch_s() - self._heard_s > LIMIT_S:
@@ -188,7 +189,7 @@ class Judge:
         self.events.put(NotJudged(run_id=self._run_id(root), sentence=str(answer["given_up"])))
 
     def _again(self) -> None:
-        """Give up a run that has killed the judge too often; restart the judge for other runs."""
+        """Restart a judge that died. Give up the run that it judged, if this happened too often."""
         why = self._why or f"the judge's process exited; see {self.folder / 'judge.log'}"
         first = next(iter(self._waiting), None)
         if first is None:

@@ -1,8 +1,8 @@
 """Convert a night to JUnit XML for CI systems (schema: Jenkins' xunit plugin, `junit-10.xsd`).
 
 Each entry is a test case. A broken promise is a failure. A run without a verdict is an error, never
-a success. An entry without enough budget is skipped. A failure reports how often it recurred. A
-rerun that failed is a test case of its own.
+a success. An entry that did not fit in the budget is a skipped test. A failure reports how often it
+recurred. A rerun that failed is a test case of its own.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def junit_xml(state: NightState, causes: Sequence[Cause]) -> bytes:
 
     Args:
         state: The night's state.
-        causes: The causes in the suite's nights up to this night.
+        causes: The causes of failures in all nights of the suite up to this one.
     """
     items = [each for each in state.items.values() if not each.repeated or _failed(each)]
     cases = [_case(each, state, causes) for each in items]

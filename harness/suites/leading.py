@@ -1,4 +1,4 @@
-"""Open a suite's night: a new night, or a night that was killed and now resumes."""
+"""Open a night of a suite: begin a new one, or resume one that was killed."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -56,11 +56,11 @@ class Lead:
 
     Attributes:
         suite: The suite as it was when the night began.
-        conductor: Controls the night.
+        conductor: The object that controls the night.
         store: The folder of runs.
         resumed: Whether this is a resumed night.
-        wound_up: The result of the webhook post on the previous night, if that night had to be
-            closed first.
+        wound_up: If the previous night had to be closed first: the result of the webhook's message
+            about it.
     """
 
     suite: Suite
@@ -71,7 +71,7 @@ class Lead:
     listeners: list[Change] = field(default_factory=list)
 
     def play(self) -> NightState:
-        """Play the night until it ends or is asked to stop; then write the results."""
+        """Play the night until its end, or until the user stops it. Then write the results."""
         try:
             self.conductor.lead()
             if self.conductor.state.ended:
@@ -111,9 +111,9 @@ def opened(
         path: `SUITE.toml`.
         store: The folder of runs.
         mode: Whether to resume.
-        only: Selects the entries of a new night; None means all entries.
-        before: For a hunt: journals of parts from other stores.
-        changed: The suite after the changes by options; None means the suite in the file.
+        only: The function that selects the entries of a new night; None means all entries.
+        before: For a hunt: the journals of parts that are in other stores.
+        changed: The suite, changed by the user's options. None means the suite in the file.
 
     Raises:
         SuiteError: The suite cannot be played, or the hunt's unfinished part has other values.
@@ -145,7 +145,7 @@ def opened(
 
 
 def _unfinished(store: Path, suite: str) -> NightFolder | None:
-    """Return the last night if it is unfinished; delete a night that never began."""
+    """Return the last night if it is unfinished. If it never began, delete it."""
     for folder in reversed(nights_of(store, suite)):
         state = folder.state()
         if state.night:
@@ -197,7 +197,7 @@ def _new(
 
 
 def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
-    """Return the journal's lines that plan a night's entries, in their order."""
+    """Return the journal's lines that plan the entries of a night, in the order of the entries."""
     lines = []
     with open_index(Store(lead.store)) as index:
         refresh(index)
@@ -220,7 +220,7 @@ def _planned(entries: list[Entry], lead: Lead, *, night: str) -> list[Planned]:
 
 
 def _wind_up(folder: NightFolder, store: Path, suite: Suite) -> str:
-    """Close a night that does not resume: judge its runs; return the result of the webhook post.
+    """Close a night that does not resume: judge its runs, call the webhook, and return its result.
 
     Args:
         folder: The night's folder.
@@ -325,7 +325,7 @@ def _cut(store: Path, run_id: str, *, item: int) -> CutShort:
 
 
 def _unknown_to(state: NightState, store: Path) -> dict[str, int]:
-    """Return runs that are missing in the journal, because the night died when they started."""
+    """Return the runs that died with the night before the journal had their ids."""
     known = {run for item in state.items.values() for run in (item.run_id, *item.cut_short)}
     found: dict[str, int] = {}
     for paths in Store(store).runs():

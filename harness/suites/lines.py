@@ -11,16 +11,16 @@ from pathlib import Path
 
 END_TIMEOUT_S = 30.0
 GO = "go"
-"""The line that lets a player process start its run. The journal then has the run's id."""
+"""After this line, a player process may start its run, because the journal has the run's id."""
 ENGINE = "LOGQUAKE_ENGINE"
 """The environment variable that selects the judge's engine: auto, spark, local."""
 END, ALONE, PAGE = "end", "alone", "page"
-"""Keys of orders to the judge. `END`: there are no more orders. `ALONE`: this run may have killed
-the judge before. `PAGE`: only the run's page is to be rewritten."""
+"""The keys in orders to the judge. `END`: there are no more orders. `ALONE`: the judge may have
+died because of this run. `PAGE`: only write the run's page again."""
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""With this setting, a `results` folder in the working directory does not replace Logquake's
-package, also in Spark's workers
+"""With this setting, a folder `results` in the working directory cannot hide Logquake's package.
+The setting also works in Spark's workers
 (https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH)."""
 
 Words = dict[str, object]
@@ -76,7 +76,7 @@ class Child:
                 yield words
 
     def interrupt(self) -> None:
-        """Send SIGINT to the child, so that it ends in order."""
+        """Send SIGINT to the child, so that it ends in the usual way."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
@@ -85,7 +85,7 @@ class Child:
         self._process.kill()
 
     def close(self, timeout_s: float = END_TIMEOUT_S) -> int:
-        """Close the child's input, kill a child that ends too late, and return the exit status."""
+        """Close the child's input; if the child ends too late, kill it; return its exit status."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):  # The child has ended with unread input.
             self._process.stdin.close()

@@ -48,14 +48,15 @@ class Item:
         phase: The current phase.
         run_id: The id of the run that counts; an empty string if no run has started.
         cut_short: Earlier runs of this item that died with the night's process.
-        left: Changes of these dead runs that no heal could undo, in sentences.
-        started_at, played_at, judged_at: Times in seconds since 1970; 0 means not yet.
+        left: Sentences about changes of these dead runs that no heal could undo.
+        started_at, played_at, judged_at: Times in seconds since 1970. 0 means that this has not
+            happened yet.
         main_at: The time at which the main phase began, in seconds since 1970.
         main_s: The length of the main phase.
-        dropped: The faults that the schedule left out, with the reasons, in sentences.
+        dropped: Sentences that say which faults the schedule left out, and why.
         judged: The verdict.
         reached: For a run of a hunt: what the run reached.
-        sentence: Why the item was not played, was not played to its end, or has no verdict.
+        sentence: The reason why the item was not played, did not reach its end, or has no verdict.
     """
 
     planned: Planned
@@ -90,7 +91,7 @@ class Item:
 
     @property
     def outcome(self) -> Validity | None:
-        """The outcome that counts: a scenario that ended as expected is valid.
+        """The outcome that counts. A scenario is valid if it ended as expected.
 
         None means no outcome.
         """
@@ -106,7 +107,7 @@ class Item:
 
     @property
     def tone(self) -> str:
-        """The word that selects the item's colour: its outcome, `allowed`, or its phase."""
+        """The word that selects the colour of an item: the outcome, `allowed`, or the phase."""
         if self.outcome is None:
             return self.phase.value
         found = self.judged is not None and self.judged.allowed
@@ -114,7 +115,7 @@ class Item:
 
     @property
     def took_s(self) -> float:
-        """The time from the run's start to the end of its play."""
+        """How long the run was played."""
         return max(0.0, self.played_at - self.started_at)
 
 
@@ -124,7 +125,7 @@ class NightState:
 
     Attributes:
         suite, night: The names of the suite and the night.
-        begun_at: In seconds since 1970.
+        begun_at: When the night began, in seconds since 1970.
         guided: For a hunt: whether earlier runs guide its choices; None means that the journal does
             not record this.
         budget_s: How long the night may last.
@@ -260,7 +261,7 @@ def _put(state: NightState, item: Item) -> NightState:
 
 
 def _spans(spans: Sequence[tuple[float, float]], line: Line) -> tuple[tuple[float, float], ...]:
-    """Lengthen the last span; if a killed night was resumed, begin a new span."""
+    """Extend the last span to the time of this line; if the night was resumed, begin a new one."""
     if not spans or isinstance(line, Resumed):
         return (*spans, (line.at, line.at))
     *before, (start, end) = spans

@@ -15,8 +15,8 @@ from results.trust import make_shared_as, refuse_nights_unless_own
 HIDDEN = ".suites"
 LOCK_WAIT_S = 1.0
 _PID_BYTES = 32
-"""The size of a process id in the lock file. `LOCK_WAIT_S` is long enough, because `is_led` holds
-the lock for microseconds only."""
+"""How many bytes, at most, are read for the process id in the lock file. `LOCK_WAIT_S` is long
+enough, because `is_led` holds the lock for microseconds only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class NightFolder:
 
     @property
     def before(self) -> Path:
-        """For a hunt's part: copies of earlier parts from other stores."""
+        """For a part of a hunt: copies of earlier parts that came from other stores."""
         return self.root / "before"
 
     @property

@@ -1,4 +1,4 @@
-"""Order the entries of a suite's night: entries with large weights and long waits come first."""
+"""Order the entries of a suite's night. Entries with large weights and long waits come first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,12 +9,12 @@ def ordered(entries: Iterable[Entry], *, waited: Mapping[str, int], night: str) 
     """Return entries in the order in which a night plays them.
 
     An entry's priority grows by its weight with each night in which the entry was not played. So
-    even an entry of small weight is played in time. Between equal priorities, a random number from
-    the night's id decides.
+    even an entry of small weight is played in time. If priorities are equal, random numbers from
+    the night's id decide the order.
 
     Args:
         entries: The suite's entries.
-        waited: For each entry's name: how many nights ago the entry was played; 1 means last night.
+        waited: How many nights ago each entry was played, by its name; 1 means last night.
         night: The night's id.
     """
     return sorted(
@@ -28,11 +28,11 @@ def waited_nights(entries: Iterable[Entry], nights: Sequence[Iterable[str]]) -> 
 
     Args:
         entries: The suite's entries.
-        nights: For each past night, the names of the entries played, the oldest night first.
+        nights: The names of the entries that each past night played, the oldest night first.
 
     Returns:
-        The number for each entry name: 1 for last night, and one more than the number of nights if
-            the entry was never played.
+        A number for the name of each entry. It is 1 for last night. If the entry was never played,
+            it is one more than the number of past nights.
     """
     last: dict[str, int] = {}
     for number, played in enumerate(nights):

@@ -1,10 +1,10 @@
 """Play one run of a suite's night, without judging it: `python -m harness.suites.player`.
 
 Standard input and output are pipes to the night's main process. One JSON line names the run to
-play. Once the run has its folder, this process sends the run's id. The process starts nothing
-before the response `go`. So the journal contains each run before the run can leave anything to
-heal. The last line reports how the run ended. When the pipe closes, this process dies, and with it
-all processes of the run (see `harness.stage`).
+play. When the run has its folder, this process sends the run's id. Until the response `go` comes,
+it starts no other process. So each run is in the journal before it can leave anything to heal. The
+last line reports how the run ended. When the pipe closes, this process dies, and with it all
+processes of the run (see `harness.stage`).
 """
 
 import json
@@ -75,9 +75,9 @@ def _sentence(result: StageResult) -> str:
 
 
 def main_phase_s(paths: RunPaths) -> tuple[float, float]:
-    """Return the begin of a run's main phase, counted from the run's start, and the phase's length.
+    """Return how long after its start a run began its main phase, and how long the phase lasted.
 
-    Return 0, 0 if there was no main phase.
+    Return `0, 0` if the run had no main phase.
     """
     at = {each.name: each.at_ns for each in load_milestones(paths.milestones)}
     # The second pair is a story's main phase.

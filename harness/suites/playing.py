@@ -22,12 +22,12 @@ CUT_SHORT = "cut-short"
 ENDING = frozenset({"final-reads", "noted", "stopped", "collected", "failed"})
 """Milestones that come after a run's clients have ended."""
 START_LIMIT_S = 60.0
-"""The longest time that other runs wait for a run's start."""
+"""How long, at most, other runs wait until a starting run has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HasFolder:
-    """The event that a run has its folder, and waits for `Play.go`."""
+    """The event that the folder of a run exists, and that the run waits for `Play.go`."""
 
     item: int
     run_id: str
@@ -35,7 +35,7 @@ class HasFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasPlayed:
-    """The event that a run was played, to its end or not."""
+    """The event that a run was played. It may have ended early."""
 
     item: int
     run_id: str
@@ -74,7 +74,7 @@ class Order:
         item: The run's number in the night.
         plan: The plan, from the run's entry.
         night: The night's data, which are stored in the run's folder.
-        limit_s: The time after which the run is ended.
+        limit_s: How long the run may take. After this time, it is ended.
     """
 
     item: int
@@ -91,7 +91,7 @@ class Play:
         order: The run to play.
         store: The folder of runs.
         log: The file for the process's error output.
-        events: Receives the run's events.
+        events: The queue that receives the run's events.
     """
 
     order: Order
@@ -113,7 +113,7 @@ class Play:
         self._child.tell(GO)
 
     def part(self) -> Part:
-        """Return the run's phase: starting, at work (main phase), or ending (after its clients)."""
+        """Return the run's phase: starting, at work (main phase), or ending (no clients run)."""
         if self._part is Part.ENDING:
             return self._part
         reached: set[str] = set()
@@ -181,12 +181,12 @@ class Play:
 
 
 def heal(store: Path, run_id: str) -> Healed:
-    """Undo what a dead run left behind; return what was done, and what failed."""
+    """Undo what a dead run left behind; return sentences on what was done, and on what failed."""
     paths = RunPaths(store / run_id)
     return heal_dead_run(paths) if paths.root.is_dir() else Healed()
 
 
 def note_cut_short(paths: RunPaths, *, at_ns: int) -> None:
-    """Record in a run's milestones that it died with its night, and will never get a verdict."""
+    """Record in a run's milestones that the run died with its night, and never gets a verdict."""
     detail = {"kind": CUT_SHORT, "sentence": "the run died with its night and was rerun"}
     note(paths, Milestone(name="failed", at_ns=at_ns, detail=detail))

@@ -1,8 +1,9 @@
 """The pytest plugin for `--logquake nightly.toml`: it plays a suite's entries as test items.
 
-An item has the name of its entry. All items together are one night of the suite, as with `logquake
-suite run`: several runs at once, one judge, reruns of failures, results in the store. An item waits
-for the verdict of its entry. An unknown verdict is a failure with its reason, never a pass.
+An item has the name of its entry. All items together are one night of the suite. As with `logquake
+suite run`, several runs are in progress at once, there is one judge, failures are rerun, and the
+results are in the store. An item waits for the verdict of its entry. An unknown verdict makes the
+item fail, with the reason of the verdict.
 
 `logquake_pytest` defines the options. That module registers this plugin only in sessions that name
 a suite, so other sessions do not import the plugin.
@@ -25,7 +26,7 @@ NIGHTS: pytest.StashKey[dict[Path, PytestNight]] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the suites that the user named, and nothing else if the user named only suites."""
+    """Collect the suites that the user named; if the user named only suites, nothing else."""
     suites = [str(Path(each).resolve()) for each in config.getoption("--logquake")]
     if not suites:
         return
@@ -56,8 +57,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Wait for the reruns; after Ctrl-C or with `-x`, end the runs in progress.
 
-    A night that is not valid fails the session even if no item failed, because the budget may have
-    left out all items.
+    If the night is not valid, the session fails even if no item failed, because the budget may have
+    been too small for all items.
     """
     hurry = bool(session.shouldstop or session.shouldfail)
     for night in session.config.stash.get(NIGHTS, {}).values():
@@ -134,7 +135,7 @@ class EntryItem(pytest.Item):
         return self.path, None, f"entry {self.name}"
 
     def _night(self) -> PytestNight:
-        """Return the night of the item's suite; the first item begins it."""
+        """Return the night of the item's suite. The first item begins this night."""
         from harness.suites.leading import Resumption  # noqa: PLC0415 - as above
         from harness.suites.pytest_night import PytestNight  # noqa: PLC0415 - as above
 

@@ -27,11 +27,11 @@ BY_DEFAULT = (
 
 
 def print_preview(suite: Suite, store: Path, console: Console) -> None:
-    """Print a suite's entries in order, their times on this machine, and what is left out.
+    """Print a suite's entries in order, how long they take on this machine, and what is left out.
 
     Args:
         suite: The suite.
-        store: The folder of runs. The lengths of these runs are the base of the estimates.
+        store: The folder of runs. The estimates are based on how long these runs took.
         console: The terminal.
     """
     entries = ordered(entries_of(suite), waited={}, night="dry-run")
@@ -67,10 +67,10 @@ def print_preview(suite: Suite, store: Path, console: Console) -> None:
 
 
 def left_out(suite: Suite, entries: list[Entry], plans: list[Plan]) -> Iterator[str]:
-    """Yield the combinations and faults that a night leaves out, with reasons, in sentences.
+    """Yield sentences that say which combinations and faults a night leaves out, and why.
 
-    The seeds of a night are not known yet. In rare cases the seeds decide which faults fit in the
-    main phase.
+    In rare cases the night will leave out other faults, because its seeds are not known yet, and
+    seeds can decide which faults fit in the main phase.
 
     Args:
         suite: The suite.

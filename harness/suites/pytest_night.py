@@ -17,7 +17,7 @@ from results.wording.inert import inert
 
 
 class EntryFailed(Exception):  # noqa: N818 - pytest prints the name
-    """An entry's verdict is not valid; the message is the reason."""
+    """The verdict of an entry is not valid. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class PytestNight:
         """Wait for the night's end, and release the suite.
 
         Args:
-            hurry: Whether to start no more runs, and to end the main phases of current runs.
+            hurry: Whether to end the night early: start no more runs, and end current main phases.
         """
         if self._lead is not None and self._thread is not None:
             if hurry:
@@ -101,13 +101,13 @@ class PytestNight:
 
     @property
     def valid(self) -> bool:
-        """Whether the night came to its end with only valid outcomes."""
+        """Whether the night reached its end and all its outcomes are valid."""
         if self._lead is None or self._failed is not None:
             return False
         return exit_code(self._lead.conductor.state) == VALID
 
     def told(self) -> list[str]:
-        """Return lines for the session's end: the new failures, and the paths of the results."""
+        """Return lines to print when the session ends: the new failures, and the results' paths."""
         if self._lead is None:
             return []
         folder = self._lead.conductor.folder

@@ -23,8 +23,8 @@ SEEDS = {Why.SAME_SEED: "the same seed", Why.FRESH_SEED: "new seeds"}
 def owed(state: NightState, repeat: Repeat) -> list[Planned]:
     """Return the reruns that failed runs still need and that are not planned yet.
 
-    The first failed run of each signature is rerun. So a failure that appears in many entries is
-    measured once. The failures of reruns are recorded, but not rerun.
+    For each signature of failures, only the first failed run is rerun. So a failure that appears in
+    many entries is measured once. The failures of reruns are recorded, but not rerun.
 
     Args:
         state: The night's state.
@@ -66,8 +66,8 @@ def _measured(items: Iterable[Item], repeat: Repeat) -> Iterator[Item]:
 def plan_of(entry: Entry, planned: Planned, store: Path) -> Plan:
     """Return the plan of a planned run.
 
-    A rerun keeps the swarm's choices of the failed run. A new seed would change these choices, and
-    the rerun would measure something else.
+    A rerun keeps the settings that the swarm chose for the failed run. Otherwise a new seed would
+    change these settings, and the rerun would measure something else.
 
     Args:
         entry: The suite's entry.
@@ -108,7 +108,7 @@ def _wanted(item: Item, repeat: Repeat, night: str) -> Iterator[tuple[Why, int, 
 
 
 def trials(nights: Iterable[NightState]) -> list[Trial]:
-    """Return the runs that count in recurrence rates, i.e. those that are still in the store."""
+    """Return the runs that count in recurrence rates. Runs that retention deleted do not count."""
     known = list(nights)
     gone = {run_id for night in known for run_id in night.dropped}
     items = [item for night in known for item in night.items.values()]
@@ -126,7 +126,7 @@ def _trial(item: Item) -> Trial:
 
 
 def uncounted(state: NightState, key: str) -> list[str]:
-    """Return why some reruns of a failure are missing from tonight's count, in sentences.
+    """Return sentences that explain why some reruns of a failure do not count tonight.
 
     Args:
         state: The night's state.
@@ -156,7 +156,7 @@ def _never(items: Iterable[Item]) -> str:
 
 
 def _missing(item: Item, state: NightState, key: str) -> str:
-    """Return why a rerun does not count; an empty string if the rerun counts."""
+    """Return the reason why a rerun does not count. It is empty if the rerun counts."""
     match item.phase:
         case Phase.JUDGED:
             return "" if counts(_trial(item), key) else "got no verdict"

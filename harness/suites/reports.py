@@ -1,4 +1,4 @@
-"""Write the results of a suite's night, `junit.xml` and `summary.md`, again after each verdict."""
+"""After each verdict of a night, write its results again: `junit.xml` and `summary.md`."""
 
 from functools import cache
 from pathlib import Path
@@ -78,7 +78,7 @@ def _until(store: Path, suite: str, folder: NightFolder) -> list[NightFolder]:
 
 
 def _past(journal: Path) -> NightState:
-    """Return an earlier night's state, from a cache: a year of nights takes long to read."""
+    """Return the state of an earlier night. It is cached, because journals take long to read."""
     file = journal.stat()
     return _read_once(journal, file.st_size, file.st_mtime_ns)
 
@@ -89,12 +89,12 @@ def _read_once(journal: Path, _size: int, _changed_ns: int) -> NightState:
 
 
 def causes_until(store: Path, suite: str, folder: NightFolder) -> list[Cause]:
-    """Return the causes in a suite's nights up to one night; that night's new causes come first."""
+    """Return the causes of failures in the nights up to one night; its new causes come first."""
     return causes_of(states_until(store, suite, folder))
 
 
 def exit_code(state: NightState) -> int:
-    """Return a night's exit code: that of the worst verdict; `unknown` or worse if unfinished."""
+    """Return a night's exit code: the worst verdict's code. An unfinished night is never valid."""
     unfinished = bool(state.having(Phase.WAITING, Phase.UNDER_WAY, Phase.PLAYED))
     worst = max(
         state.worst,

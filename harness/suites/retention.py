@@ -1,7 +1,7 @@
 """Delete old runs of a suite, by age and size.
 
-The first and the last run of each signature stay, with their reruns. Otherwise the recurrence rate
-would be wrong, because only failures would be left.
+The first and the last run of each signature stay, and so do their reruns, even if these did not
+fail. Without them, the recurrence rate would be wrong.
 """
 
 import os
@@ -24,7 +24,7 @@ from results.trust import is_own
 
 GIB = 1 << 30
 RETIRED = ".retired"
-"""The folder for runs to delete, on the same disk as the runs: `STORE/<name>/.retired/<run>`."""
+"""The folder to which runs are moved before they are deleted: `STORE/<name>/.retired/<run>`."""
 DAY_S = 86_400
 
 
@@ -50,9 +50,9 @@ def to_drop(
 
     Args:
         runs: The suite's runs.
-        keep: The limits for a run's age, and for the size of all runs together.
-        spared: Runs that are never deleted. The size of these runs counts, too.
-        now_s: In seconds since 1970.
+        keep: Two limits: for the age of a run, and for the total size of all runs.
+        spared: The runs that are never deleted. Their size is a part of the total size.
+        now_s: The current time, in seconds since 1970.
     """
     oldest_first = sorted(runs, key=lambda run: (run.at, run.run_id))
     total = sum(run.size_bytes for run in oldest_first)
@@ -72,8 +72,8 @@ def spared_runs(store: Path, suite: str) -> set[str]:
     """Return the runs that retention never deletes.
 
     These are the first and the last run of each signature with their reruns, and all runs of the
-    last night. A part of a hunt may exceed the size limit, so its valid runs may be deleted, except
-    reruns.
+    last night. But the runs of one part of a hunt can be larger than the size limit, so its valid
+    runs may be deleted, unless they are reruns.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
@@ -93,7 +93,7 @@ def spared_runs(store: Path, suite: str) -> set[str]:
 
 
 def _is_spent(item: Item) -> bool:
-    """Return whether a run is a hunt's valid run whose results are already in the journal."""
+    """Return whether a run belongs to a hunt, is valid, and has its results in the journal."""
     drawn = bool(item.planned.plan) and not item.repeated and item.reached is not None
     return drawn and item.outcome is Validity.VALID
 
@@ -101,8 +101,8 @@ def _is_spent(item: Item) -> bool:
 def retire(store: Path, suite: Suite, *, now_s: float) -> list[str]:
     """Delete old runs of a suite; return their ids.
 
-    These runs are never deleted: runs in no journal of the suite in this store, runs of other
-    users, and runs that are only links in the store.
+    Three kinds of runs are never deleted: runs that no journal of the suite in this store names,
+    runs of other users, and runs that are only links.
 
     Raises:
         StoreError: The store cannot be read.
@@ -128,7 +128,7 @@ def _put_away(paths: RunPaths) -> bool:
     """Move a run out of the store in one step, so that a kill leaves the whole run or nothing.
 
     Returns:
-        Whether the run was moved. A locked run stays, and so does a run that cannot be moved.
+        Whether the run was moved. It stays in the store if it is locked or cannot be moved.
     """
     hidden = paths.root.parent / RETIRED
     try:
@@ -146,7 +146,7 @@ def _known_runs(store: Path, suite: str) -> set[str]:
 
 
 def _lies_in(store: Path, paths: RunPaths) -> bool:
-    """Return whether a run's folder is in the store itself, not behind a link."""
+    """Return whether a run's folder is really in the store, and no link leads to another place."""
     return paths.root.resolve() == store.resolve() / paths.run_id
 
 

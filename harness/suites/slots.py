@@ -32,11 +32,11 @@ class Slots:
 
     Attributes:
         runs: The number of runs whose clients have not ended.
-        ending: How many more runs may be in progress if their clients have ended. Such runs do
+        ending: How many runs whose clients have ended may be in progress in addition. Such runs do
             final reads, stop and collect files while the next runs start.
 
-    At most half of the runs may be starting at the same time. Two clusters that start together do
-    not start faster, and their main phases would then begin and end together, too.
+    At most half of the runs may be starting at the same time. If two clusters start together,
+    neither of them starts faster. Their main phases would then also begin and end together.
     """
 
     runs: int
@@ -57,8 +57,8 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
     """Return the number of runs that are played at the same time on this machine.
 
     Args:
-        parallel: The suite's setting; a number is used as it is.
-        plans: The plans of all entries; the biggest cluster decides.
+        parallel: The setting of the suite. If it is a number, that number is returned.
+        plans: The plans of all entries. The biggest cluster in them decides.
     """
     if parallel != "auto":
         return Slots(runs=parallel)
@@ -68,11 +68,11 @@ def slots(parallel: int | Literal["auto"], plans: Iterable[Plan]) -> Slots:
 
 
 def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
-    """Return the number of runs that fit: one per core if there is enough memory; at least one.
+    """Return how many runs fit: at least one, and one for each core if there is enough memory.
 
     A run's brokers are busy while they start, and hardly busy afterwards. So one run for each core
-    leaves room for the judge. More runs would slow down clients, and without traffic the verdict of
-    a run is unknown. The remaining memory is for further runs that are ending.
+    leaves room for the judge. More runs would slow down clients, and with too little traffic the
+    verdict of a run is unknown. The rest of the memory is for more runs, whose clients have ended.
 
     Args:
         cores: The cores that Logquake may use.
@@ -86,7 +86,7 @@ def auto_slots(*, cores: int, memory_bytes: int, nodes: int) -> Slots:
 
 
 def place_of(plan: Plan) -> str:
-    """Return the ssh hosts that a run needs for itself; an empty string for other kinds of hosts.
+    """Return the ssh hosts that a run must not share; empty for any other kind of hosts.
 
     Two runs in namespaces, containers or processes do not disturb each other: each run has its own
     networks, names and ports. Brokers on one ssh host would listen on the same port.

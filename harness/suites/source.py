@@ -1,4 +1,4 @@
-"""Provide the runs of a night from a suite's entries or a hunt's random choice."""
+"""Provide the runs of a night. They come from the entries of a suite, or a hunt chooses them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,11 +29,11 @@ class Source(Protocol):
         """Return the runs that follow from verdicts and are not planned yet."""
 
     def seen(self, item: Item, state: NightState, store: Path) -> list[Line]:
-        """Return further lines for the journal on a judged run, e.g. what a hunt's run reached."""
+        """Return more journal lines about a judged run, for example what a hunt's run reached."""
 
 
 class Entries:
-    """A suite's entries, all of them planned when the night begins.
+    """The entries of a suite as a source. All of them are planned when the night begins.
 
     Args:
         entries: The entries by name.

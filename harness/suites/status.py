@@ -32,7 +32,7 @@ _BAR: Any = {"width": 60, "complete_style": "cyan", "finished_style": "cyan"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A night at one moment.
+    """The status of a night at one moment.
 
     Attributes:
         state: The night's state.
@@ -66,7 +66,7 @@ class Status:
 
     @property
     def _new(self) -> str:
-        """The title for new failures. It has the word "tonight" only for a recent night."""
+        """The title for new failures. Only for a recent night does it say "tonight"."""
         recent = self.now_s - self.state.begun_at < DAY_S
         return "new tonight" if recent else "new in that night"
 
@@ -106,7 +106,7 @@ class Status:
 
     @property
     def needs_s(self) -> float:
-        """The estimated time for the rest of the night, from the runs so far."""
+        """How long the rest of the night will take, estimated from the runs so far."""
         state = self.state
         waiting = sum(estimate_s(state, each) for each in state.having(Phase.WAITING))
         under_way = state.having(Phase.UNDER_WAY)
@@ -189,7 +189,7 @@ def _called(item: Item) -> str:
 
 
 def _cells(*cells: str) -> list[Text]:
-    """Return table cells; their texts are never interpreted as rich's markup."""
+    """Return table cells. Rich must not interpret their texts as markup."""
     return [Text(inert(each)) for each in cells]
 
 

@@ -15,9 +15,9 @@ from results.record.plan_parts import CLIENT_KINDS, FORMS
 from workloads.registry import WORKLOADS
 
 NONE = "none"
-"""In the axis `nemeses`: no faults."""
+"""A value of the axis `nemeses` that means: no faults."""
 DEFAULT = "default"
-"""In the axis `configurations`: the suite's plan without changes."""
+"""A value of the axis `configurations` that means: the suite's plan without changes."""
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -32,7 +32,7 @@ class SuiteError(PlanError):
 
 
 class Table(BaseModel):
-    """A strict base class of a suite's tables: an unknown key is an error, not a silent default."""
+    """The base class of a suite's tables. It reports an unknown key as an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -81,7 +81,7 @@ class HandEntry(Table):
 
 
 class Match(Table):
-    """A selection of entries: all given patterns (`*`, `?`) must match."""
+    """A selection of entries. An entry is selected if all given patterns (`*`, `?`) match."""
 
     entry: str = "*"
     """The entry's whole name."""
@@ -134,14 +134,14 @@ class Hunt(Table):
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
     """Systems under test, in the form of a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
-    """For a system: a control system without the bugs in question. Failures are also played on the
-    control system."""
+    """For each system: a control system, which does not have the bugs in question. Failures are
+    also played on the control system."""
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
     """The workloads to choose from at random."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)
     """The families of faults to choose from; `all` means all that can be played here."""
     most_families: int = Field(default=4, ge=1, le=40)
-    """The most families of faults in one run."""
+    """How many families of faults, at most, one run has."""
     clients: tuple[str, ...] = Field(default=("librdkafka",), min_length=1)
     """The kinds of clients to choose from at random, in the form of a plan's `client_kind`."""
     hosts: str = "auto"
@@ -149,17 +149,18 @@ class Hunt(Table):
     guided: bool = True
     """Whether earlier runs guide the choice; otherwise all values are equally likely."""
     escalate: bool = True
-    """Whether faults become denser while runs are valid."""
+    """Whether the fault level rises while runs are valid."""
     repeats: int = Field(default=5, ge=0, le=100)
-    """How often the first run of a failure is rerun on its own system and on the control system."""
+    """How often the first run of a failure is rerun on each of two systems: its own system and the
+    control system."""
     main: float | None = Field(default=None, gt=0)
-    """The total time of main phases without reruns, in seconds; written as `4h`. If left out, the
-    budget decides."""
+    """The total time of all main phases, in seconds, reruns not included: `4h`. Without it, the
+    budget decides when the hunt ends."""
     until_failure: bool | str = False
     """Whether the hunt ends with the first failure. With the name of an anomaly, it ends with the
     first failure of that anomaly."""
     seed: int | None = Field(default=None, ge=0)
-    """The seed of all random choices. If left out, the part's id is the seed, so parts differ."""
+    """The seed of all random choices. Without it, the id of a part is the seed, so parts differ."""
 
     @field_validator("main", mode="before")
     @classmethod
@@ -202,11 +203,12 @@ class Suite(Table):
     name: str = Field(pattern=_NAME)
     """The suite's folder in the store, below `.suites`."""
     budget: float = Field(default=1800, gt=0, le=7 * 86_400)
-    """The time budget in seconds; written as `30m`, `8h`, `1h30m`."""
+    """The time budget in seconds, or in a form such as `30m`, `8h` or `1h30m`."""
     parallel: int | Literal["auto"] = "auto"
     """The number of runs at once; auto: as many as cores and memory allow."""
     engine: Literal["auto", "spark", "local"] = "auto"
-    """The engine that judges: Spark, or Python on this machine. auto: as `logquake run` chooses."""
+    """The engine that judges: Spark, or Python on this machine. auto: the same choice as for
+    `logquake run`."""
     plan: PlanValues = Field(default_factory=dict)
     """Plan values for all entries."""
     configurations: dict[str, PlanValues] = Field(default_factory=dict)
@@ -298,7 +300,7 @@ def suite_from(values: Mapping[str, object], what: str) -> Suite:
 
     Args:
         values: The values by key.
-        what: The suite's name in messages.
+        what: The words that mean the suite in messages.
 
     Raises:
         SuiteError: One sentence with the key, the value and the remedy.
@@ -339,7 +341,7 @@ def _sentence(invalid: ValidationError) -> str:
 
 
 def _keys(table: list[str]) -> Iterator[str]:
-    """Yield the keys of a table of the suite; the table's path is like `["entries", "0"]`."""
+    """Yield the keys of the table with this path in the suite: `["entries", "0"]`."""
     known: Mapping[str, type[Table]] = {
         "": Suite, "axes": Axes, "entries": HandEntry, "exclude": Match, "weights": Weight,
         "repeat": Repeat, "keep": Keep, "hunt": Hunt,

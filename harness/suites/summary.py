@@ -39,7 +39,7 @@ def summary_markdown(state: NightState, causes: Sequence[Cause]) -> str:
 
 
 def counts(state: NightState) -> dict[str, int]:
-    """Return the number of entries with each outcome; reruns are not counted.
+    """Return how many entries have each outcome. Reruns are not counted.
 
     A run that is valid only because its anomalies are allowed counts as `allowed`.
     """
@@ -51,11 +51,11 @@ def counts(state: NightState) -> dict[str, int]:
 
 
 def beyond_main(state: NightState) -> float | None:
-    """Return the share of a night in which no run was in its main phase; None without main phases.
+    """Return the share of the night without a run in its main phase; None without main phases.
 
-    Only the time during which a process played the night counts, up to the verdict on the last run.
-    Main phases at the same time count once. The sum of all main phases could be longer than the
-    night. Runs that were cut short do not count, because they were played again.
+    The night counts only while a process played it, up to the verdict on the last run. Main phases
+    that overlap count once, because the sum of all main phases could be longer than the night. Runs
+    that were cut short do not count, because they were played again.
     """
     phases = sorted((each.main_at, each.main_at + each.main_s) for each in _with_main(state))
     if not phases or not state.active_s:
@@ -142,13 +142,13 @@ def _gone(causes: Sequence[Cause]) -> list[str]:
 
 
 def _unplayed(state: NightState) -> list[str]:
-    """Return the section with the reasons why entries were not played; usually the budget."""
+    """Return the section with the reasons why entries were not played, such as a spent budget."""
     items = [each for each in state.planned if each.phase is Phase.LEFT_OUT]
     return _by_reason("Not played", ((each.entry, each.sentence) for each in items))
 
 
 def _dropped(state: NightState) -> list[str]:
-    """Return the section on faults that schedules left out, with the reasons."""
+    """Return the section on faults that schedules left out, and why."""
     items = [(each.entry, sentence) for each in state.planned for sentence in each.dropped]
     return _by_reason("Faults that were left out", items)
 

@@ -1,4 +1,4 @@
-"""Post the results of a suite's night to a web address from the variable LOGQUAKE_WEBHOOK.
+"""Post the results of a suite's night to the web address in the variable LOGQUAKE_WEBHOOK.
 
 The address is a secret.
 """
@@ -52,7 +52,8 @@ def post(state: NightState, causes: Sequence[Cause]) -> str:
     """Post a night to the address in LOGQUAKE_WEBHOOK, if this variable is set.
 
     Returns:
-        A sentence on the result, without the address; empty if there is no address.
+        A sentence that says whether this worked, but not the address. It is empty if the variable
+            is not set.
     """
     address = os.environ.get(VARIABLE, "").strip()
     if not address:

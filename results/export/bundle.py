@@ -1,9 +1,9 @@
 """Bundles: a run packed into one `.tar.gz` file, to judge and show it on another machine.
 
-The bytes depend on the run's files only: the same run gives the same bundle. The import trusts
-nothing in a bundle:
+The bundle depends only on the run's files: the same run always gives the same bytes. The import
+trusts nothing in a bundle:
 
-- It accepts only plain files and folders with names that a run has.
+- It accepts only plain files and folders, with names that occur in runs.
 - File sizes must match the sizes announced in the first member, `bundle.json`.
 - The run appears in the store completely or not at all.
 - The import never replaces a run that is already in the store.
@@ -39,8 +39,8 @@ MAX_FILES = 200_000
 MAX_BYTES = 64 << 30
 _MANIFEST_BYTES = 65_536
 _EXPANDS = 200
-"""Highest accepted ratio of unpacked size to packed size. Deflate reaches at most 1,032, and only
-for a file of gigabytes of zeros."""
+"""The unpacked size may be at most this many times the packed size. Deflate reaches at most 1,032
+times, and only for a file of gigabytes of zeros."""
 _ALWAYS_FINE = 64 << 20
 _CHUNK = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
@@ -49,7 +49,7 @@ _BROKEN = (tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile, ValueError)
 
 
 class Manifest(BaseModel):
-    """The first member of a bundle, which describes the bundle.
+    """The first member of a bundle. It describes the bundle.
 
     Attributes:
         schema_version: Version of the record's schema.
@@ -158,7 +158,7 @@ def _pack(paths: RunPaths, contents: Contents, file: BinaryIO) -> None:
 
 
 def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
-    """Return the contents of settings files that have passwords or keys, without these secrets."""
+    """Return settings files that have passwords or keys: their contents without these secrets."""
     settings = {
         each: read_bytes(paths.root / each, root=paths.root)
         for each in contents.files
@@ -169,7 +169,7 @@ def _shown(paths: RunPaths, contents: Contents) -> dict[PurePosixPath, bytes]:
 
 
 def _member(path: PurePosixPath, size: int | None) -> tarfile.TarInfo:
-    """Return a tar header of a file, or of a folder if `size` is None, without owner and time."""
+    """Return a tar header without owner and time. It is for a folder if `size` is None."""
     member = tarfile.TarInfo(str(path))
     member.type = tarfile.DIRTYPE if size is None else tarfile.REGTYPE
     member.mode = 0o755 if size is None else 0o644
@@ -189,8 +189,8 @@ def read_bundle(file: Path, store: Store) -> RunPaths:
         The run's paths in the store.
 
     Raises:
-        StoreError: The file is damaged, is not a bundle, or contains a forbidden member; or the
-            store has this run already. The store is unchanged in each case.
+        StoreError: The file is damaged, is not a bundle, or contains a forbidden member, or the
+            store already has this run. In each case, the store is not changed.
     """
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
@@ -299,7 +299,7 @@ def _check_size(manifest: Manifest, packed: int, folder: Path) -> None:
 
 
 def _inside(member: tarfile.TarInfo, root: PurePosixPath) -> PurePosixPath:
-    """Return a member's path in the run's folder; raise an error if runs have no such file."""
+    """Return a member's path in the run's folder. Raise an error if no run has such a file."""
     path = PurePosixPath(member.name)
     below = PurePosixPath(*path.parts[2:])
     known = is_folder(below) if member.isdir() else belongs(below)

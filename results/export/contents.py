@@ -2,7 +2,7 @@
 
 A bundle contains everything that is needed to judge and show the run on another machine: the plan,
 milestones, tables, statistics and verdict. For each node it contains settings, checkpoint files and
-logs. Live streams and log segments are optional, because the tables have the same contents.
+logs. Live streams and log segments are optional, because the tables contain the same data.
 
 Two groups of files are never included:
 
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from results.record.paths import RunPaths
 
 MANIFEST = "bundle.json"
-"""The first member of each bundle. A run's folder that contains this file was imported."""
+"""The first member of each bundle. If a run's folder contains this file, the run was imported."""
 TEXTS = frozenset({
     "plan.toml", "environment.json", "milestones.jsonl", "topics.json", "steps.jsonl",
     "scenario.json", "night.json", "system.json", "timings.json",
@@ -40,8 +40,8 @@ _MORE_OF_NODES = re.compile(
 )
 _USTAR_FOLDER, _USTAR_NAME = 155, 100
 _NAME = re.compile(r"\.?[A-Za-z0-9_][A-Za-z0-9_.@+=-]{0,250}")
-"""Allowed names of files in a bundle. Kafka and Logquake use only such names, and none can point
-outside the run's folder."""
+"""The names that files in a bundle may have. Kafka and Logquake use only such names. A path of such
+names cannot point outside the run's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,8 @@ def contents_of(paths: RunPaths, *, with_nodes: bool = False, with_logs: bool = 
         paths: The run.
         with_nodes: Whether to include live streams and the nodes' log segments. The tables were
             made from these files.
-        with_logs: Whether to include the nodes' log files. People read them; no check does.
+        with_logs: Whether to include the nodes' log files. These files are for people: no check
+            reads them.
     """
     files = sorted(
         each
@@ -91,7 +92,7 @@ def belongs(file: PurePosixPath, *, with_nodes: bool = True) -> bool:
 
 
 def is_folder(folder: PurePosixPath) -> bool:
-    """Return whether a bundle may contain this folder: a node's folder, or a step's copy of it."""
+    """Return whether a bundle may contain a folder: only nodes' folders, and copies at steps."""
     depth = {"nodes": 2, "snapshots": 3}.get(folder.parts[0] if folder.parts else "")
     return len(folder.parts) == depth and all(_NAME.fullmatch(part) for part in folder.parts)
 

@@ -18,13 +18,13 @@ _CHUNK_BYTES = 1 << 20
 
 
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
-    """Copy the files that are needed to judge a run, i.e. the files of a bundle with nodes.
+    """Copy the files that are needed to judge a run: the files of a bundle with the nodes' files.
 
-    Symbolic links are not followed. Sparse files stay sparse, because a file of one tebibyte may be
-    empty.
+    Symbolic links are not followed. Sparse files stay sparse, because even a file of one tebibyte
+    may have no data.
 
     Args:
-        paths: The run; its files need not be trusted.
+        paths: The run. Logquake does not trust its files.
         folder: The parent of the new `<name>/<run>` folder, so that the copy keeps the run's id.
 
     Raises:

@@ -10,12 +10,12 @@ Jepsen's format cannot express everything:
 - An op has one outcome for all its sends.
 - A send with `acks=0` ends ok, although no broker acknowledged it.
 - The history has no brokers, replicas or faults.
-- Records with a value that Logquake did not write are left out.
+- Records that Logquake did not write are left out.
 - Records of a topic that was deleted during the run are left out.
 - If there are transactions, reads by `read_uncommitted` consumers are left out. Jepsen treats every
   consumer as `read_committed`.
-- A seek becomes an assignment of all keys that the seek does not move. Jepsen then forgets the
-  process's position in the moved keys.
+- A seek becomes an assignment of all keys except the keys that the seek moves. So Jepsen forgets
+  the process's position in the moved keys.
 """
 
 import gzip
@@ -51,8 +51,8 @@ def write_history(paths: RunPaths, target: Path) -> Path:
 
     Args:
         paths: The run.
-        target: The file. The format is JSON lines if the name ends with `.jsonl` or `.json`, else
-            EDN. A further `.gz` compresses the file with gzip.
+        target: The file. If the name ends with `.jsonl` or `.json`, the format is JSON lines,
+            otherwise EDN. If `.gz` follows, the file is compressed with gzip.
 
     Returns:
         The file.
@@ -85,7 +85,7 @@ def _value(key: str, value: object) -> str:
 
 
 def edn(value: object) -> str:
-    """Return a value as EDN text; `send` and `poll` at the start of a list become keywords."""
+    """Return a value as EDN text. `send` or `poll` at the start of a list becomes a keyword."""
     match value:
         case None:
             text = "nil"
@@ -110,7 +110,7 @@ class _Messages:
     """The messages that ops sent or read, as rows in order of op, micro-op and position.
 
     Attributes:
-        first: Index of each op's first row, with one more entry for the end.
+        first: Index of the first row of each op, and as the last entry the number of rows.
         told: Columns (mop, key, value, offset).
         keys: Names of the keys.
     """
@@ -196,10 +196,10 @@ def entries(paths: RunPaths) -> Iterator[Entry]:
 
 
 def _in_order(ops: _Ops) -> Iterator[tuple[int, bool]]:
-    """Yield (op, whether the entry is the op's completion) in order of time.
+    """Yield an op and whether the entry is its completion, for each entry in order of time.
 
     At the same nanosecond, an invocation comes before a completion. The two ops then count as
-    concurrent. Entries of one process keep their own order.
+    concurrent. The entries of one process always keep their order.
     """
     count = len(ops.op_id)
     op = np.tile(np.arange(count), 2)
@@ -248,14 +248,14 @@ def _has_transactions(paths: RunPaths) -> bool:
 
 
 class _Keys:
-    """The names of keys, i.e. partitions. A topic that is created again gets new names."""
+    """The names of keys (partitions). If a topic is created again, its keys get new names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
 
     def number(self, topic: str | None, topic_id: str | None, partition: int | None) -> int:
-        """Return the number of a key, i.e. of a partition; a new key gets the next number."""
+        """Return the number of a key (a partition). A new key gets the next number."""
         place = (inert(topic), str(topic_id), NONE if partition is None else partition)
         if place not in self._numbers:
             before = sum(each[::2] == place[::2] for each in self._numbers)

@@ -1,9 +1,9 @@
 """Export a run as a trace for Perfetto (ui.perfetto.dev), Chrome and similar viewers.
 
 The file is JSON in Chromium's trace event format ("Trace Event Format", JSON Object Format), with
-one event per line. An `X` event has a duration, an `i` event is a moment, a `C` event is a counter,
-and an `M` event names a lane. The format calls a group of lanes a process, and one lane a thread.
-The groups are:
+one event per line. An `X` event has a duration, an `i` event is a single moment, and a `C` event is
+a counter. An `M` event gives a lane its name. In this format, a group of lanes is called a process,
+and a single lane is called a thread. The groups are:
 
 * `faults`: one or more lanes for each node; a fault lasts from its request to its heal.
 * `leaders`: a lane for each partition, with its leader in each epoch.
@@ -48,14 +48,14 @@ _ROWS = 1 << 14
 
 
 class _Writes(Protocol):
-    """A file object to which bytes are written, compressed or not."""
+    """A file object that accepts bytes. It may compress them."""
 
     def write(self, data: bytes, /) -> int:
         """Append bytes."""
 
 
 def write_perfetto(paths: RunPaths, target: Path) -> Path:
-    """Write a run as a trace, compressed with gzip if the file's name ends with `.gz`.
+    """Write a run as a trace. If the file's name ends with `.gz`, compress it with gzip.
 
     Returns:
         The file.

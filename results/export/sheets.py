@@ -25,7 +25,8 @@ from results.record.whole import written_whole
 from results.verdict_json import read_verdict
 
 SHEETS = ("ops", "sends", "polls", "transactions", "faults", "truncations", "leadership")
-"""The exported tables of the record. The verdict's `anomalies.csv` is written next to them."""
+"""The tables of the record that are exported. The anomalies of the verdict go into
+`anomalies.csv`."""
 _FORMULA = "^([=+\\-@\t\r])"
 _AT_ONCE = 1 << 16
 _LISTED = "; "
@@ -39,11 +40,11 @@ _ANOMALIES = pa.schema(_COLUMNS)
 
 
 def write_sheets(paths: RunPaths, folder: Path) -> list[Path]:
-    """Write the tables of a run as CSV files; a missing table becomes a file without rows.
+    """Write the tables of a run as CSV files. If a table is missing, its file has no rows.
 
     Args:
         paths: The run.
-        folder: The folder for the files; created if it is missing.
+        folder: The folder for the files. It is created if it does not exist.
 
     Returns:
         The written files.
@@ -93,7 +94,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
 
 
 def safe(table: pa.Table) -> pa.Table:
-    """Return a table that is safe in a spreadsheet: lists become text, and no text is a formula."""
+    """Return a table that is safe in a spreadsheet: with lists as text, and without formulas."""
     columns = []
     for field in table.schema:
         column: Any = table[field.name]

@@ -1,7 +1,7 @@
 """The temporary folder into which a bundle is unpacked before the run moves into the store.
 
-The importing process has a lock on the folder (flock(2)). The lock ends with the process. So a
-later import can distinguish an abandoned folder from a folder that is in use.
+The importing process holds a lock on the folder (flock(2)) until the process ends. So a later
+import can distinguish an abandoned folder from a folder that is in use.
 """
 
 import errno
@@ -16,14 +16,14 @@ from pathlib import Path
 PREFIX = ".import-"
 _TRIES = 100
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
-"""Errors of file systems without flock(2). On such a file system, no folder is removed."""
+"""The errors that flock(2) raises on file systems without locks. On these, no folder is removed."""
 
 
 @contextmanager
 def unpacking_folder(store: Path) -> Iterator[Path]:
     """Create an empty folder in a store, and remove it with its contents at the end.
 
-    Folders that a killed import left are removed first.
+    Before this, folders are removed that were left by killed imports.
     """
     remove_abandoned(store)
     folder, handle = _made(store)

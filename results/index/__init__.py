@@ -1,8 +1,8 @@
 """The index of a store, `STORE/.index.sqlite`: a cache with one row for each run.
 
 The file may be deleted at any time. A damaged index, or one of another version, is rebuilt. If the
-file cannot be written, the index is kept in memory. Pages, suites and reports query it for filters,
-nightly runs and earlier failures, so that they need not read all runs.
+file cannot be written, the index is kept in memory. Pages, suites and reports query the index
+instead of reading all runs. They ask for filters, nightly runs and earlier failures.
 """
 
 from results.index.catalogue import Index, open_index

@@ -46,10 +46,11 @@ _COUNTS = (
 )
 """SQL condition for the runs that count in a rate "k of N".
 
-A run does not count if it has no verdict or was cut short, because it may have missed the failure.
+Runs without a verdict, and runs that were cut short, do not count, because they may have missed the
+failure.
 """
 _MEASURED = 8
-"""Number of newest runs from which the duration of the next run is estimated."""
+"""The duration of the next run is estimated from this number of newest runs."""
 _UNSETTLED = (RunState.RUNNING, RunState.DIED, RunState.NOT_JUDGED)
 
 _WORST = ("invalid", "unknown", "unjudged", "allowed")
@@ -63,7 +64,7 @@ def open_index(store: Store) -> "Index":
 
 
 class Index:
-    """The index of a store's runs, as a context manager. Threads may share it.
+    """The index of a store's runs, as a context manager. Several threads may use it at once.
 
     Args:
         store: The store.
@@ -76,7 +77,7 @@ class Index:
         self._connection = connect(self._path)
 
     def close(self) -> None:
-        """Close the index file. A second call has no effect."""
+        """Close the index file. A second call does nothing."""
         with self._lock:
             self._connection.close()
 
@@ -102,7 +103,8 @@ class Index:
         """Read the new and changed runs into the index, and remove the deleted runs.
 
         Args:
-            runs: All runs of the store, if the caller has just listed them; None to list them here.
+            runs: All runs of the store, if the caller has just listed them. If None, this method
+                lists them.
 
         Returns:
             How many runs were read.
@@ -202,10 +204,10 @@ class Index:
         return repeats_of((Trial(**dict(each)) for each in rows), key)
 
     def rates(self, key: str) -> tuple[tuple[RunRow, Rate], ...]:
-        """Return how often runs with the same settings had a failure, with any seed.
+        """Return how often a failure occurred in runs with the same settings and any seed.
 
         The first run with the failure does not count, because it only shows that the failure
-        exists. Reruns of failed runs count.
+        exists. But reruns of failed runs count.
 
         Args:
             key: The failure's signature.
@@ -253,7 +255,7 @@ class Index:
         return next((each for each in self.nights(suite) if each.night == night), None)
 
     def facets(self) -> Facets:
-        """Return the values that filters of the run list offer."""
+        """Return the values that the filters of the run list offer."""
         families = {
             family for each in self._distinct("nemesis") for family in each.split("+") if family
         }
@@ -313,8 +315,8 @@ class Index:
         only if it finished its plan and was judged.
 
         Args:
-            alike: The column values that a run must have: `suite`, `entry`, `system`, `hosts`,
-                `workload`.
+            alike: The values that a run must have in the columns `suite`, `entry`, `system`,
+                `hosts` and `workload`.
         """
         where, values = condition(RunQuery(**alike, state=RunState.JUDGED))  # type: ignore[arg-type]  # Texts.
         rows = self._asked(

@@ -48,8 +48,8 @@ _TABLES = (
 SCHEMA_VERSION = zlib.crc32(f"{ROWS_VERSION} {_TABLES} {[*TRANSITIONS]}".encode()) >> 1
 """The version stored in the file (`user_version`, 31 bits). A file with another version is rebuilt.
 
-Rows refer to transitions by their number in the catalogue, so a changed catalogue also changes the
-version.
+Rows contain the catalogue's numbers of transitions. So if the catalogue changes, the version
+changes, too.
 """
 
 
@@ -162,7 +162,7 @@ def write_rows(connection: sqlite3.Connection, rows: Iterable[tuple[RunRow, str,
 
     Args:
         connection: Connection to the index.
-        rows: (row, stamp of the run's files, transitions that the run reached) for each run.
+        rows: For each run: (row, stamp of the run's files, transitions that the run reached).
     """
     marks = ", ".join("?" * (len(_FIELDS) + 1))
     for row, stamp, reached in rows:

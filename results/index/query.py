@@ -10,16 +10,17 @@ class RunQuery:
     """A query for runs; an empty field does not restrict the result.
 
     Attributes:
-        system, version, workload, hosts, scenario, ending: As in `RunRow`.
-        nemesis, suite, night, entry, signature, setting: As in `RunRow`.
+        system, version, workload, hosts, scenario, ending: The field of `RunRow` with this name.
+        nemesis, suite, night, entry, signature, setting: The field of `RunRow` with this name.
         verdict: valid, unknown, invalid or unjudged; `allowed` means valid with allowed anomalies.
         state: A `RunState`.
         fault: A fault family that the plan requested, or a fault kind that took effect.
         anomaly: Name of an anomaly.
         seed: The plan's seed.
-        repeats: Id of a run; finds the reruns of this run.
-        text: Words that must all occur in the id, the sentence, the entry or the plan's settings.
-        limit, offset: The page of the results, newest first.
+        repeats: Id of a run. The query finds the reruns of this run.
+        text: Words. Each must occur in the id, the sentence, the entry, the system or the fault
+            families.
+        limit, offset: How many runs to return, newest first, and how many runs to skip before them.
     """
 
     system: str = ""

@@ -1,7 +1,7 @@
 """Read one run's folder into a row of the index; missing or damaged files are left out.
 
-Only the small files of a run are read. The ops table is read for the names of ops, if it is small.
-Symbolic links count as missing files, so nothing outside the store is read.
+Only the small files of a run are read. The ops table is read only if it is small, to get the names
+of ops. Symbolic links count as missing files, so nothing outside the store is read.
 """
 
 import dataclasses
@@ -85,7 +85,7 @@ def read_run(paths: RunPaths) -> RunRow:
 
 
 def read_reached(paths: RunPaths) -> Reached:
-    """Return the transitions that a run reached; empty if its statistics are damaged or linked."""
+    """Return the transitions that a run reached. Empty if its statistics are damaged or a link."""
     if paths.statistics.is_symlink():
         return Reached()
     try:
@@ -208,8 +208,8 @@ def _of_verdict(
 def _tone(head: Headline, *, as_told: bool | None) -> str:
     """Return the colour of a run.
 
-    A scripted run that shows its intended anomaly is not a failure. A scripted run that ends
-    differently is never coloured as valid.
+    A scripted run that shows its intended anomaly is not a failure. A scripted run that ends in
+    another way than expected never gets the colour of a valid run.
     """
     if as_told:
         return "told"
@@ -228,7 +228,7 @@ def _cause(verdict: Verdict, head: Headline) -> str:
 
 
 def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
-    """Return the sentence of the main anomaly; for an unknown verdict, its reason."""
+    """Return the sentence of the main anomaly. For an unknown verdict, return the reason."""
     if verdict.valid is Validity.VALID and story and story.as_expected is False:
         return said("; ".join(story.differs))
     if verdict.valid is Validity.UNKNOWN:
@@ -237,7 +237,7 @@ def _witness(verdict: Verdict, head: Headline, story: Story | None) -> str:
 
 
 def _confirmed(stats: Mapping[str, object]) -> dict[str, int]:
-    """Return the number of faults of each kind that took effect."""
+    """Return, for each kind of fault, how many faults took effect."""
     counts = {
         str(kind): _number(_mapping(each).get("confirmed"))
         for kind, each in _mapping(stats.get("faults")).items()
@@ -313,7 +313,7 @@ def _night(paths: RunPaths, troubles: list[str]) -> Night | None:
 
 
 def _printable(parts: dict[str, object]) -> dict[str, object]:
-    """Cut long texts, and escape surrogate halves, because SQLite cannot store them."""
+    """Cut long texts. Escape surrogate halves, because SQLite cannot store these."""
     texts = {
         key: inert(each[:_MAX_SENTENCE])
         for key, each in parts.items()

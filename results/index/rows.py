@@ -36,8 +36,9 @@ class RunRow:
         workload: log, txn, groups or script.
         hosts: The kind of hosts: namespace, docker, ssh or process.
         scenario: Name of the scenario; empty for an ordinary run.
-        ending: An `Ending`; empty if the run has no scenario or its ending was not compared.
-        nemesis: The requested fault families, or handwritten fault kinds, joined with `+`.
+        ending: An `Ending`. Empty if the run has no scenario, or if the ending was not compared.
+        nemesis: The requested fault families, or the kinds of the faults written by hand, joined
+            with `+`.
         setting: Twelve hex digits that identify the settings (`setting_key`); empty if the plan
             cannot be read.
         settings: The settings as text (`setting_words`).
@@ -50,8 +51,8 @@ class RunRow:
         judge: Name of the judge that gave the verdict.
         sentence: The verdict in a sentence.
         cause: Cause of the anomaly in `witness`, in a sentence; empty if not known.
-        witness: The best example of an anomaly, in a sentence, or the reason for an unknown
-            verdict; `cause` and `witness` are cut after 600 characters.
+        witness: The best example of an anomaly, in a sentence. For an unknown verdict, the reason.
+            `cause` and `witness` are cut after 600 characters.
         anomalies: (name, number of occurrences that are not allowed), the most serious one first.
         faults: (kind, number of confirmed faults).
         signature: Key of the failure; empty if the run did not fail.
@@ -63,11 +64,11 @@ class RunRow:
         operations: Number of operations that ended; None if not known.
         throughput: Successful operations per second while clients worked; None if not known.
         recover_s: Seconds from the end of the main phase until all faults were healed and every
-            partition had a full ISR; None if this did not happen.
+            partition had a full ISR. None if this never happened.
         suite, night, entry, why, repeats: The fields of `night.json`; empty if no suite started the
             run.
         size_bytes: Size of the run's folder.
-        trouble: Reason why a file of the run cannot be read; else empty.
+        trouble: Why a file of the run cannot be read. Empty if all files can be read.
     """
 
     run_id: str
@@ -130,7 +131,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A failure, with the runs of the store that had it.
+    """A failure, with the runs of the store that had this failure.
 
     Attributes:
         key: Key of the failure's signature.
@@ -164,7 +165,8 @@ class NightRow:
         verdicts: Number of runs for each tone, without reruns. A tone is a verdict, or `allowed`
             (valid with allowed anomalies), `unjudged` (no verdict), or `told` (a scripted run that
             ended as expected).
-        tone: The worst tone of all runs. A nightly run with an unjudged run is not valid.
+        tone: The worst tone of all runs. A nightly run that contains an unjudged run does not count
+            as valid.
         left_open: Number of runs that ended without a verdict: they died or were not judged.
         new: Keys of failure signatures that no earlier nightly run of the store had.
         signatures: Keys of all failure signatures, the most frequent first.
@@ -202,7 +204,7 @@ class Reach:
     Attributes:
         name: Name in the catalogue (`results.record.transitions`).
         times: Number of runs that reached the transition.
-        first: The first run that reached it; None if no run did.
+        first: The first run that reached the transition. None if no run reached it.
     """
 
     name: str

@@ -12,7 +12,7 @@ from results.record.transitions import TRANSITIONS
 _NAMES = tuple(TRANSITIONS)
 _NUMBERS = {name: number for number, name in enumerate(_NAMES)}
 PAIRS_FROM = len(_NAMES)
-"""Numbers below this one are single transitions; the others are pairs."""
+"""Numbers below this number mean transitions. All other numbers mean pairs of transitions."""
 
 
 def numbered(reached: Reached) -> list[int]:

@@ -1,4 +1,4 @@
-"""The columns of a drawing of logs: one for each offset, or for each span if there are many."""
+"""The columns of a drawing of logs: one column for each offset or, if there are many, each span."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from results.page.changes import change_at, log_before
 from results.page.scenes import Scene
 
 FEW_OFFSETS = 6
-"""Up to this number of offsets, each offset has its own column."""
+"""If there are at most this many offsets, each offset has its own column."""
 MAX_COLUMNS = 6
 """Maximum number of columns. If there are more, neighbours that look alike are joined, the oldest
 first."""
@@ -16,7 +16,7 @@ SINGLE_WIDTH, SPAN_WIDTH = 88.0, 142.0
 SHORT_NAME = 10
 """A record name longer than this needs a wide column."""
 _SPLIT = 2
-"""The maximum length of a range of offsets in which each offset has its own column."""
+"""In a range of at most this many offsets, each offset has its own column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Axis:
 
 
 def story_axis(scenes: Iterable[Scene], *, left: float) -> Axis | None:
-    """Return one axis for all steps of a scripted run, or None if it needs too many columns."""
+    """Return one axis for all steps of a scripted run, or None if this needs too many columns."""
     known = list(scenes)
     stretches = _stretches(known)
     return _axis(stretches, known, left=left) if len(stretches) <= MAX_COLUMNS else None
@@ -74,7 +74,7 @@ def scene_axis(scene: Scene, *, before: Scene | None, left: float) -> Axis:
 
     Args:
         scene: The step to draw.
-        before: The step before; the logs of that step may be longer.
+        before: The step before. Its logs may be longer than the logs of `scene`.
         left: Left edge of the first column.
     """
     known = [each for each in (before, scene) if each]
@@ -101,7 +101,7 @@ def _look(scene: Scene, before: Scene | None, offset: int) -> list[object]:
 
 
 def _stretches(scenes: Iterable[Scene]) -> list[tuple[int, int]]:
-    """Return (first, last) of each range of offsets that looks equal in all replicas' logs."""
+    """Return (first, last) of each range of offsets in which every replica's log looks uniform."""
     edges: set[int] = set()
     for scene in scenes:
         for replica in scene.replicas:

@@ -1,4 +1,4 @@
-"""Describe the broken promise in one sentence with its ids, and name the class of the verdict."""
+"""Describe the broken promise, with the ids of the anomaly, and name the verdict's class."""
 
 from dataclasses import dataclass
 
@@ -28,8 +28,8 @@ class Breach:
     """A broken promise of the system under test.
 
     Attributes:
-        how: `Broken promise`, or the strict judge's rule. For a verdict that is not invalid:
-            `Promise not kept` or `Promise that may be broken`.
+        how: The label: `Broken promise` or `Broken rule of the strict judge`. If the verdict is not
+            invalid: `Promise not kept` or `Promise that may be broken`.
         promise: The guarantee, as a sentence; empty if none is known.
         beside: The judge's remark: why only the strict judge forbids the anomaly, or why the
             anomaly is not trusted; empty if none.
@@ -44,7 +44,7 @@ class Breach:
 
 
 def verdict_class(verdict: Verdict | None) -> tuple[str, str]:
-    """Return (class, meaning) of a verdict: safety, liveness, unknown or harness; empty if none."""
+    """Return the class of a verdict and its meaning. The class is "" if the verdict has none."""
     if verdict is None:
         return "", "The run was not judged."
     name = class_of(verdict)

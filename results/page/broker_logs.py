@@ -1,8 +1,8 @@
 """Find the lines in the brokers' logs that mention the main anomaly or its partition.
 
-The main anomaly is the example that shows the failure best. The code calls it the witness. A broker
-stamps its lines with its own clock and time zone, and a fault may have shifted this clock. These
-times only help a reader to find lines. No verdict depends on them.
+The main anomaly is the example that shows the failure best. The code calls this example the
+witness. Each log line has the time of the broker's own clock and time zone. A fault may have
+shifted this clock. These times only help a reader to find lines. No verdict depends on them.
 """
 
 import math
@@ -28,13 +28,13 @@ MAX_BYTES = 256_000_000
 _STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 _STAMP_BYTES = 25
 _QUARTER_S = 900
-"""Offsets of time zones from UTC are multiples of this number of seconds."""
+"""A time zone differs from UTC by a multiple of this number of seconds."""
 _EARLY_S = 60
-"""A broker's clock may be up to this number of seconds behind Logquake's clock. The first line of a
-broker's log may come many minutes after the start."""
+"""A broker's clock may be up to this number of seconds behind Logquake's clock. But the first line
+of a broker's log may come many minutes after the run's start."""
 _CHUNK = 1 << 16
 _LOOKED_AT = 4000
-"""Number of bytes of a line that are searched."""
+"""Only this many bytes of a line are searched."""
 _MAX_KINDS = 2000
 """Maximum number of distinct lines per node; lines that differ only in numbers count as one."""
 _TELLING = re.compile(
@@ -49,8 +49,8 @@ _CHANCE = re.compile(rb"\d+")
 _CUT_TO = re.compile(
     rb"[Tt]runcat\w+ (?:(?:log )?\S+ )?(?:to (?:offset )?|and start at offset )(\d{1,18})(?!\d)"
 )
-"""The wording of a truncation that was performed. A fetcher also logs the intention beforehand, and
-an intended truncation may have no effect."""
+"""The wording of a log line about a truncation that was done. Before that, a fetcher logs the
+intended truncation, which may have no effect."""
 _IN_VAIN = b"has no effect"
 
 
@@ -84,7 +84,7 @@ class BrokerLogs:
         lines: Lines of all nodes. Lines that prove the anomaly's events come first, then the
             others, each group in order of time.
         left_out: Number of further lines that were found.
-        about_s: Precision in seconds of the run's start on the wall clock.
+        about_s: How exactly the run's start on the wall clock is known, in seconds.
         cut: Whether the files were too large to be read completely.
     """
 
@@ -127,8 +127,8 @@ def broker_logs(
 ) -> BrokerLogs | None:
     """Return the log lines around the main anomaly.
 
-    A line that proves a truncation of the anomaly's message is included even if a shifted clock
-    stamped it outside the window.
+    If a node's clock was shifted, lines that prove a truncation of the anomaly's message are
+    included even outside the window.
 
     Args:
         paths: The run.
@@ -169,7 +169,7 @@ def broker_logs(
 
 
 def clock_about_s(paths: RunPaths) -> float:
-    """Return the precision in seconds of times in the brokers' logs; 0 if there are no logs."""
+    """Return how exact the times in brokers' logs are, in seconds. 0 if no time is known."""
     start = _start(paths)
     return start[1] if start else 0.0
 
@@ -215,7 +215,7 @@ def _names(place: str) -> re.Pattern[bytes]:
 
 
 def _start(paths: RunPaths) -> tuple[datetime, float] | None:
-    """Return the run's start on the wall clock, and its precision in seconds."""
+    """Return the run's start on the wall clock, and how exact this time is, in seconds."""
     try:
         environment = read_environment(paths.environment)
         if isinstance(unix_s := environment.get("started_unix_s"), int | float):
@@ -241,7 +241,7 @@ def _size(path: Path) -> int | None:
 
 
 def _zone_s(folder: Path, started: datetime) -> int:
-    """Return the offset of a broker's time zone from UTC, in seconds.
+    """Return by how many seconds a broker's time zone is ahead of UTC.
 
     The function compares the first line of the log with the run's start.
     """
@@ -264,9 +264,9 @@ def _stamp(line: bytes) -> datetime | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
-    """Yield (beginning of the line, its full length).
+    """Yield (beginning, full length) of each line.
 
-    A long line is not kept in memory: one chunk of it is enough.
+    If a line is long, only its first chunk is kept in memory.
     """
     try:
         opened = open_file(path, root=_root(path))
@@ -286,7 +286,8 @@ def _inside(
 ) -> Iterator[tuple[bytes, int, float]]:
     """Yield (beginning, length, second) of each line in the time window.
 
-    If a node's clock was shifted, also yield the node's lines about the main anomaly's truncation.
+    If the node's clock was shifted, also yield lines about truncations of the main anomaly's
+    message.
     """
     first, last = (_text(started + timedelta(seconds=zone_s + each)) for each in wanted.window)
     named = _names(wanted.place)
@@ -314,7 +315,7 @@ def _gather(
     """Add relevant lines to `found`, grouped by their text without numbers.
 
     Returns:
-        The number of relevant lines left out, because `found` is full.
+        The number of relevant lines that were left out because `found` is full.
     """
     left_out = 0
     for line, length, at_s in lines:

@@ -1,4 +1,4 @@
-"""The link to a run's bundle on its page, or the command that makes the bundle."""
+"""For a run's page: the link to the run's bundle, or the command that makes the bundle."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ class BundleLink:
         name: Name of the bundle file.
         href: Link to the file; None if the bundle does not exist yet.
         size_bytes: Size of the file; 0 if it does not exist.
-        write, read: The commands that make the bundle, and that import and judge it.
+        write, read: The command that makes the bundle, and the commands that import and judge it.
     """
 
     name: str

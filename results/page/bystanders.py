@@ -3,8 +3,9 @@
 The page lists these faults apart from the explanation. A fault is listed apart in two cases:
 
 - It began after the last truncation of the message.
-- It hit no broker that, between the send and the truncation, led the partition, acknowledged the
-  message or truncated it. It also was not in force around an election.
+- Between the send and the truncation, none of the brokers that it hit led the partition,
+  acknowledged the message or truncated it. In addition, the fault was not in force around an
+  election.
 
 Faults that delete records or cause an election always stay in the explanation.
 """
@@ -19,8 +20,8 @@ from results.wording.faults import FaultLine
 from results.wording.plural import many
 
 _SETTLED_S = 10.0
-"""Seconds after which a session of a failed broker has ended, and after which the effects of a
-healed fault have ended."""
+"""After this many seconds, the session of a failed broker has ended, and so have the effects of a
+healed fault."""
 _TOLD = {*LOSING, "preferred-election", "unclean-election", "controller-failover", "topic-churn"}
 
 
@@ -38,7 +39,7 @@ class Bystanders:
 
 
 def bystanders(case: Case, near: Sequence[FaultLine], cuts: Sequence[Told]) -> Bystanders:
-    """Return the faults that are near a lost write, but are not needed to explain it.
+    """Return the faults that are near a lost write, but are not needed to explain the loss.
 
     The result is empty for other anomalies.
 

@@ -1,7 +1,8 @@
 """Read the facts about the main anomaly: its operations, replicas, leaders and ISR over time.
 
-The main anomaly is the example that shows the failure best. The code calls it the witness. Only
-rows of the main anomaly's partition are read, so the cost does not grow with the run's size.
+The main anomaly is the example that shows the failure best. The code calls this example the
+witness. Only rows of the main anomaly's partition are read, so the cost does not grow with the
+run's size.
 """
 
 import functools
@@ -31,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """An observation of a replica: its time, log end offset, and high watermark if known."""
+    """An observation of a replica: time, log end offset and, if known, high watermark."""
 
     at_ns: int
     end: int
@@ -40,7 +41,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reign:
-    """The period in which a broker was observed as leader of a partition; leader -1: no leader."""
+    """A period in which a broker was observed as leader of a partition. -1 means no leader."""
 
     from_ns: int
     to_ns: int
@@ -54,7 +55,8 @@ class Case:
 
     Attributes:
         example: The main anomaly.
-        values: The values (numbers) of the messages that the main anomaly concerns, its own first.
+        values: The numbers (values) of the messages that the main anomaly is about, beginning with
+            its own message.
         sends, polls: Rows of related sends and polls, in order of time. These rows are at the main
             anomaly's offset, have one of `values`, or are named in the anomaly's evidence. `sends`
             also has the sends that failed while the partition was unavailable.

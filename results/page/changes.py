@@ -14,7 +14,7 @@ _STATES = {
     PAUSED: "{} is paused: its process exists, but does nothing",
 }
 _NAMED = 4
-"""Up to this number of records, each record is named."""
+"""If there are at most this many records, each record is named."""
 
 
 class Change(StrEnum):
@@ -56,8 +56,8 @@ def in_words(before: Scene | None, now: Scene) -> list[str]:
 def log_before(replica: ReplicaAt, before: Scene | None, now: Scene) -> Log:
     """Return the log that a replica had at the step before.
 
-    Before the first step, the log of a data partition is empty. The metadata log of a running
-    cluster is not empty, so its contents are not reported as new.
+    Before the first step, the log of a data partition is empty. But the metadata log of a running
+    cluster is not empty then, so its contents are not reported as new.
     """
     if before is None:
         return replica.log if now.step.logs else NO_LOG
@@ -159,7 +159,7 @@ def _records(before: Scene | None, now: Scene) -> list[str]:
 
 
 def _stretches(old: Log, new: Log) -> list[tuple[int, int, Change]]:
-    """Return (first, last, change) for each range of offsets with one kind of change."""
+    """Return (first, last, change) for each range of offsets with the same kind of change."""
     edges = sorted(old.edges | new.edges)
     stretches: list[tuple[int, int, Change]] = []
     for first, behind in itertools.pairwise(edges):

@@ -36,7 +36,7 @@ class FileLine:
         text: The line, unchanged.
         change: The change since the step before.
         header: Whether the line is the version or the number of entries.
-        unlike: Whether another broker's file exists and lacks this line.
+        unlike: Whether this line is missing in the file of another broker.
     """
 
     text: str
@@ -78,8 +78,8 @@ def checkpoint_rows(
 ) -> list[list[FileRow]]:
     """Return the rows of checkpoint files for each step.
 
-    A file is left out if it has no line for the partition, or only the offset 0, on all brokers at
-    all steps. The files of leader epochs and high watermarks are never left out.
+    A file is left out if, on all brokers and at all steps, it has no line for the partition or only
+    the offset 0. The files of leader epochs and high watermarks are never left out.
 
     Args:
         folders: The folders `snapshots/<step>`, in the order of the steps.
@@ -139,7 +139,7 @@ def _row(name: str, nodes: Sequence[str], *, before: _Texts | None, now: _Texts)
 
 
 def _marked(cell: FileAt, name: str, others: Sequence[Sequence[str]]) -> FileAt:
-    """Mark the lines of a broker's file that another broker's file lacks."""
+    """Mark the lines of a broker's file that are missing in the file of another broker."""
     lines = tuple(
         replace(
             line,
@@ -174,7 +174,7 @@ def _cell(name: str, before: str | None, now: str | None, *, first: bool) -> Fil
 
 
 def _comparable(name: str, old: Sequence[str], at: int) -> Sequence[str]:
-    """Return the lines of an old file with which line `at` of the new file is compared.
+    """Return the old lines with which line `at` of the new file is to be compared.
 
     A header line of the leader epoch file is compared only with the old line at the same index.
     """

@@ -23,8 +23,8 @@ MAX_REPLICAS = 9
 MAX_BARS = 80
 MAX_POINTS = 250
 _SILENT_S = 4.0
-"""Seconds without an observation after which a replica's line is interrupted, because its state is
-unknown."""
+"""If a replica is not observed for this many seconds, its line is interrupted, because the state of
+the replica is unknown."""
 _TICKS = 10
 _STEPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
@@ -66,7 +66,7 @@ class CloseUp:
     """The drawing of the period around the main anomaly.
 
     Attributes:
-        moment: Position of the main anomaly's moment; None if it has no time.
+        moment: Position of the main anomaly on the time axis. None if the anomaly has no time.
         left_out: Sentences about lanes and marks that did not fit.
     """
 
@@ -136,7 +136,7 @@ def close_up(
         window: (from, to) in seconds since the run's start.
         faults: The run's faults.
         lines: Lines of brokers' logs, with their anchors.
-        named: A function that returns the short name of a message, given its value.
+        named: A function that returns the short name of a message by its number (value).
     """
     sheet = _Sheet(window=window)
     near = [each for each in faults if sheet.touches(each.requested_s, _end(each, sheet))]

@@ -1,4 +1,4 @@
-"""Return the transitions that a run reached, and those of them that are new in the store."""
+"""Return the transitions that a run reached, and which of them are new in the store."""
 
 from dataclasses import dataclass
 
@@ -21,11 +21,11 @@ class Coverage:
     Attributes:
         transitions: Names, in the order of the catalogue.
         pairs: Number of reached pairs of successive transitions.
-        first: Transitions and pairs reached for the first time in the store; None if there is no
-            index.
+        first: Transitions and pairs that no earlier run of the store had reached. None if there is
+            no index.
         never: Number of the catalogue's transitions that no run of the store reached; None if there
             is no index.
-        failed: Place and reason of an error in the computation; empty if none.
+        failed: Where and why the computation failed. Empty if there was no error.
     """
 
     transitions: tuple[Transition, ...]

@@ -1,8 +1,8 @@
 """Find when, and on which nodes, the log was truncated at or below the main anomaly's offset.
 
-The evidence is observations of each log's end, and lines in the brokers' own logs. If a log ended
-at 25 and later at 24, it was truncated at 24 or lower, and may have grown again. The observation is
-assigned to a recorded truncation only if no other recorded truncation fits it.
+The evidence comes from observations of each log's end, and from lines in the brokers' own logs. If
+a log ended at 25 and later at 24, it was truncated at 24 or lower, and may have grown again. Such
+an observation is assigned to a recorded truncation only if no other recorded truncation fits.
 """
 
 import re
@@ -17,9 +17,9 @@ from results.wording.faults import TAKERS, FaultLine
 
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0
-"""The maximum age in seconds of an observation at its recorded time: two request timeouts."""
+"""At its recorded time, an observation may be this many seconds old: two request timeouts."""
 _SAME_CUT_S = 1.0
-"""The maximum number of seconds between two log lines of one truncation."""
+"""Two log lines about the same truncation are at most this many seconds apart."""
 LOSING = {*TAKERS, "reassignment"}
 """Fault kinds that remove the end of a log without a line in the broker's log."""
 Line = tuple[float, int]
@@ -36,7 +36,7 @@ class Told:
         at_s: Seconds since the run's start; None if not known.
         node: The node with the truncated log.
         what: The truncation and its evidence, as text.
-        cut: The log end offset after the truncation; None if only observations show it.
+        cut: The log end offset after the truncation. None if only observations show the truncation.
         logged: Whether the time comes from the broker's own log. Otherwise the truncation happened
             before this time.
         another: Whether the truncation removed an earlier record at the offset instead of the main
@@ -102,8 +102,8 @@ def cuts_of(case: Case, faults: Sequence[FaultLine], logged: Logged) -> Iterator
 def _held_another(case: Case, faults: Sequence[FaultLine], node: str, rows: Sequence[Row]) -> bool:
     """Return whether a log's only truncation at the offset removed an earlier record.
 
-    The log had a record at the offset before the main anomaly's first send. To receive and lose the
-    anomaly's message at this offset, the log would need two truncations.
+    If so, the log already had a record at the offset before the main anomaly's first send. To
+    receive and lose the anomaly's message at this offset, the log would need two truncations.
     """
     sent_ns = _sent_ns(case)
     before = [each.end for each in case.looks.get(node, ()) if each.at_ns <= sent_ns]
@@ -146,7 +146,7 @@ def begun_s(case: Case) -> float:
 
 
 def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
-    """Return one log line for each recorded truncation. A broker logs a truncation repeatedly."""
+    """Return one log line for each recorded truncation. A broker may log it repeatedly."""
     known, told = {row["from_offset"] for row in rows}, list[Line]()
     for at_s, offset in sorted(lines):
         if offset in known and not any(
@@ -159,7 +159,7 @@ def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
 def _by_lines(
     node: str, rows: Sequence[Row], drops: Sequence[_Drop], lines: list[Line], *, offset: int
 ) -> Iterator[Told]:
-    """Yield the truncations that a broker logged, and observed truncations that it did not log."""
+    """Yield the truncations that a broker logged, and observed ones that are not in its log."""
     left = list(lines)
     for one, two in drops:
         mine = [each for each in left if _s(one) - LATE_S <= each[0] <= _s(two)]
@@ -242,7 +242,7 @@ def _seen(one: Look, two: Look, then: str) -> str:
 
 
 def _words(cut: int, rows: Sequence[Row]) -> str:
-    """Return a truncation as text, with its reason if all rows of this offset agree."""
+    """Return a truncation as text. Add the reason if all rows of this offset have the same one."""
     why = {row["reason"] for row in rows if row["from_offset"] == cut}
     reason = _BROKER.sub(r"n\1", why.pop()) if len(why) == 1 else ""
     return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")

@@ -1,6 +1,7 @@
 """Add times to the truncations that a check's sentence names.
 
-A check knows no times of truncations. The events of the main anomaly contain some of them.
+Checks do not know when truncations happened. The events of the main anomaly contain some of these
+times.
 """
 
 import re
@@ -20,7 +21,7 @@ def dated(sentence: str, told: Told | None) -> str:
 
     Args:
         sentence: A sentence of a check.
-        told: The events of the main anomaly, which have the times; None if there are none.
+        told: The events of the main anomaly, with their times. None if there are no events.
     """
     times: dict[tuple[str, int], list[str]] = {}
     for each in told.events if told else ():

@@ -30,7 +30,7 @@ _CUT_WIDTH = 22.0
 _NARROW = 2 * LEFT
 
 _Word = tuple[str, bool, str]
-"""(text, whether it is new since the step before, CSS class)."""
+"""A word: (text, whether it has changed since the step before, CSS class)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ class Box:
         name, epoch: The two lines of text.
         title: The full text, shown as a tooltip.
         tag: A word at the corner: `new`.
-        differs: Whether another replica holds a different record here.
-        was: The record that was truncated here; shown below the box.
+        differs: Whether another replica has a different record at these offsets.
+        was: The name of the record that was truncated here. It is shown below the box.
     """
 
     x: float
@@ -259,7 +259,7 @@ def _state_word(replica: ReplicaAt, old: ReplicaAt | None) -> _Word:
 
 
 def _role_words(replica: ReplicaAt, old: ReplicaAt | None) -> list[_Word]:
-    """Return a controller's role on one line, or on two lines if it is too wide."""
+    """Return a controller's role as one line, or as two lines if one line would be too long."""
     changed = old is not None and old.role != replica.role
     lines = replica.role.split(", ") if len(replica.role) > _BADGE_CHARACTERS else [replica.role]
     return [(line, changed, "") for line in lines]

@@ -1,4 +1,4 @@
-"""The fate of each message of a scripted run: the replicas that have it, and its readers."""
+"""The fate of each message of a scripted run: which replicas have it, and whether it is read."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from results.tables import RunTables
 
 _FIRST_PARTITION = 1 << SEQUENCE_BITS
 _NAMED = 4
-"""Up to this number of messages, each message is named."""
+"""If there are at most this many messages, each message is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Fate:
 
 
 def ending_of(tables: RunTables, scenes: Sequence[Scene], *, place: Place) -> Ending:
-    """Return the acknowledged messages of a run, and the messages stored and read at the end."""
+    """Return which messages were acknowledged, and which were stored and read at the end."""
     here = (pc.field("topic") == place.topic) & (pc.field("partition") == place.partition)
     sent: dict[int, bool] = {}
     read = _read(tables, place)
@@ -93,7 +93,7 @@ def lost_under_all(endings: Sequence[Ending]) -> list[str]:
 
 
 def in_short(names: Sequence[str]) -> list[str]:
-    """Return names, with many consecutive ones written as a range: `message1 … message100`."""
+    """Return the names, but many consecutive names as a range: `message1 … message100`."""
     told: list[str] = []
     numbered = enumerate(names)
     for _, group in itertools.groupby(numbered, key=lambda each: _number(each[1]) - each[0]):
@@ -110,7 +110,7 @@ def _number(name: str) -> int:
 
 
 def _looked(scenes: Sequence[Scene]) -> bool:
-    """Return whether the run has logs with messages, unlike a scenario of the controller quorum."""
+    """Return whether the run's logs have messages. A scenario of the controller quorum has none."""
     runs = [run for scene in scenes for each in scene.replicas for run in each.log.runs]
     return any(run.number is not None for run in runs)
 

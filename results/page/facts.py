@@ -21,10 +21,10 @@ def facts_of(
     """Return the cards of the main anomaly, or no cards if there is none.
 
     Args:
-        witness: The example of an anomaly that the verdict's sentence describes.
-        reigns: Periods of leadership of its partition, in order of time. If they are missing, there
-            is no card for the next leader.
-        told: The main anomaly's events. If they are missing, there is no card for truncations.
+        witness: The main anomaly: the example that the verdict's sentence describes.
+        reigns: Periods of leadership of the anomaly's partition, in order of time. Without them,
+            there is no card for the next leader.
+        told: The main anomaly's events. Without them, there is no card for truncations.
     """
     cut = _truncated(told) if told else ()
     sent = _sent(witness.evidence, told) if witness and told else ()

@@ -16,7 +16,8 @@ class KindLine:
         family: Name of the fault family in a plan's `nemesis`; empty if the record has none.
         planned: Number of faults that were scheduled before the main phase ended.
         confirmed: Number of planned faults with a measured effect.
-        without_effect: Number of planned faults without an effect; `planned` is the sum of both.
+        without_effect: Number of planned faults without a measured effect. `planned` is the sum of
+            `confirmed` and `without_effect`.
         healed: Number of confirmed faults whose end was observed.
         not_healed: Number of faults whose end was not observed. A fault without an effect counts
             only if its heal failed.
@@ -32,7 +33,7 @@ class KindLine:
 
 
 def kind_lines(faults: Iterable[FaultLine]) -> list[KindLine]:
-    """Return a line for each kind, sorted by family, and a total line; empty without faults."""
+    """Return a line for each kind, sorted by family, and a total line. No faults: no lines."""
     kinds: dict[tuple[str, str], list[FaultLine]] = defaultdict(list)
     for fault in faults:
         kinds[fault.family, fault.kind].append(fault)

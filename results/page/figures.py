@@ -14,11 +14,11 @@ class Figures:
     """Counts of a run.
 
     Attributes:
-        offered, missed: Number of operations that the plan's rate scheduled, and how many of these
-            did not start, because no process was free; None if the plan has no rate.
+        offered, missed: How many operations the plan's rate scheduled, and how many of these did
+            not start because no process was free. None if the plan has no rate.
         held: Share of offered operations that were not missed, from 0 to 1; None without a rate.
-        calm_held: The same share for seconds without a fault.
-        operations: (f, count for each outcome in `outcomes`, sum).
+        calm_held: The same share, but only of operations in seconds without a fault.
+        operations: For each kind of operation: (`f`, count for each outcome in `outcomes`, sum).
         outcomes: ok, fail, info, and any other recorded outcome.
     """
 

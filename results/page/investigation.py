@@ -34,8 +34,8 @@ class Investigation:
     Attributes:
         verdict: The verdict; None if there is none, or if it cannot be read (see `trouble`).
         head: The verdict in a sentence, with its main anomaly (the witness).
-        breach: The broken promise; None if none was broken.
-        kind: (class of the verdict, its meaning).
+        breach: The broken promise. None if no promise was broken.
+        kind: (class of the verdict, meaning of this class).
         case: The record's facts about the main anomaly; None if there is none.
         told: The main anomaly's events; None if none of them has a time.
         close_up: The drawing of the period around the main anomaly.

@@ -1,7 +1,8 @@
-"""Group the records of each replica's log in a scripted run: consecutive similar records.
+"""Group consecutive similar records of each replica's log in a scripted run.
 
-A drawing shows the record at each offset, and whether another log has an equal record there. One
-hundred messages of one batch form one run of records, so a long log costs no more than a short one.
+A drawing shows the record at each offset, and whether another log has an equal record at this
+offset. One hundred messages of one batch form one run of records, so a long log costs no more than
+a short one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,12 +14,12 @@ from results.record.values import SEQUENCE_BITS
 from results.wording.inert import inert
 
 MAX_NAME = 40
-"""Maximum length of a name; a longer one is cut, with an ellipsis."""
+"""Maximum length of a name. A longer name is cut, and ends with an ellipsis."""
 CONTROL = "control"
 
 Identity = tuple[int | None, str, int]
-"""(epoch, kind, a number that is constant along a run of records). Two records at one offset are
-equal if their identities are equal."""
+"""(epoch, kind, a number that is the same for all records of a group). Two records at the same
+offset are equal if their identities are equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class Run:
         epoch: Leader epoch; None if the record format has none.
         name: Name of the first record, or of all records if `number` is None.
         number: Number of the first record, if names are numbered: `message7`.
-        identity: Distinguishes these records from other records at the same offsets.
+        identity: The identity that distinguishes these records from other records at the same
+            offsets.
     """
 
     first: int

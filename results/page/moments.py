@@ -14,7 +14,7 @@ MAX_REPLICAS = 5
 _CLOSE_S = 0.05
 """Events at most this number of seconds apart share a row."""
 _STALE_S = 4.0
-"""If a replica's last observation is older than this number of seconds, it is not shown."""
+"""The last observation of a replica is not shown if it is older than this number of seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Find, for each partition, the seconds in which every send failed.
 
-A single such second does not count, because a send may have begun at the end of the second.
+One such second alone does not count, because a send may have begun only at the end of the second.
 """
 
 from collections import defaultdict
@@ -20,8 +20,8 @@ class Outage:
     Attributes:
         place: The partition, `log-0-1`.
         seconds: Number of seconds with open sends but no success.
-        longest: Largest number of such seconds in a row. Seconds without sends are skipped: they do
-            not count, and the row continues after them.
+        longest: Largest number of such seconds in a row. Seconds without sends are skipped: they
+            are not counted, and the row continues after them.
         calm: Number of such seconds while no fault was in force.
         spans: (first, last) second of each unavailable period, both inclusive.
     """
@@ -34,7 +34,7 @@ class Outage:
 
 
 def outages(tables: RunTables, faults: Sequence[FaultLine]) -> tuple[list[Outage], int]:
-    """Return (unavailable partitions, longest outage first; number of always available ones)."""
+    """Return the unavailable partitions, longest outage first, and the number of the others."""
     lines: dict[tuple[str, int], dict[int, bool]] = defaultdict(dict)
     for row in tables.statistics("availability").to_pylist():
         if row["attempted"] and row["second"] is not None:

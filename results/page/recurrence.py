@@ -24,7 +24,7 @@ from results.wording.plural import many
 
 INDEX_FILE = ".index.sqlite"
 MAX_UNREAD = 100
-"""Maximum number of runs read for one page. If more runs are new, use `logquake reindex`."""
+"""At most this many new runs are read for one page. If there are more, use `logquake reindex`."""
 
 _UNKNOWN = (
     "It is not known whether this failure was seen before, because the store has no index of all"
@@ -39,8 +39,8 @@ class Recurrence:
 
     Attributes:
         signature: Signature of the failure; None if the run did not fail.
-        seen: Runs and nightly runs with this signature, and its rate in reruns; None if unknown or
-            none.
+        seen: Runs and nightly runs with this signature, and how often it recurred in reruns. None
+            if there are no such runs, or if this is unknown.
         alike: A run with the same settings, and the rate of the failure in runs with these
             settings; None if unknown.
         night: The nightly run that this run belongs to; None if no suite started the run.
@@ -83,7 +83,7 @@ class Recurrence:
         return told
 
     def rates(self) -> list[str]:
-        """Return sentences about the rate of the failure; empty if no run was rerun."""
+        """Return sentences about how often the failure occurs. Empty if this is unknown."""
         said = []
         if self.seen is not None and self.seen.repeats.any:
             said.append(f"Reruns with this failure: {self.seen.repeats.words}.")

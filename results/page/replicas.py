@@ -14,7 +14,7 @@ from results.wording.headline import broker_name
 AROUND = 3
 """Number of offsets shown on each side."""
 MAX_OFFSET = 2**62
-"""Upper limit of plausible offsets; a damaged verdict may contain larger ones."""
+"""Upper limit of plausible offsets. A damaged verdict may contain larger offsets."""
 EPOCH_COLOURS = 6
 UNKNOWN, UNREADABLE, NOT_COLLECTED = "?", "not readable", "not collected"
 
@@ -24,9 +24,10 @@ class Cell:
     """One offset in one replica's log, or in the row of acknowledged values.
 
     Attributes:
-        text: The value, `control`, `?` if unknown, or "" if there is no record.
+        text: The number (value) of the message, `control` for a control record, `?` if unknown, or
+            "" if there is no record.
         epoch: Leader epoch of the record; None if there is none.
-        colour: Index of the epoch's colour, from 0; None for no colour.
+        colour: Index of the epoch's colour, from 0. None means no colour.
         here: Whether this is the offset of the example.
         far: Whether the cell is left out on narrow screens.
         differs: Whether the record differs from the acknowledged value at this offset.
@@ -101,7 +102,7 @@ class ReplicaWindow:
 
 
 _Told = dict[int, tuple[str, ...]]
-"""For each offset, the acknowledged values; the first one is shown."""
+"""For each offset, the values that were acknowledged there. The first value is shown."""
 _Record = tuple[str, int | None]
 """(text, leader epoch) of a record; the epoch is None if the format has none."""
 
@@ -175,7 +176,7 @@ def _leaders(tables: RunTables, example: Example) -> dict[int, int]:
 
 
 def _colours(epochs: list[int], led_by: dict[int, int]) -> dict[int, int]:
-    """Choose a colour for each epoch: its leader's colour in the time line, if still free."""
+    """Choose a colour for each epoch: the colour of its leader in the time line, if still free."""
     colours: dict[int, int] = {}
     for epoch in epochs:
         free = [each for each in range(EPOCH_COLOURS) if each not in colours.values()] or [0]

@@ -40,13 +40,14 @@ class ReplicaAt:
         called: Name of the node in the scenario: `A`.
         state: `up`, `paused` or `down`.
         deaf_to: Names of the nodes whose messages do not reach this node.
-        leader: Whether the cluster's metadata name this broker as leader; for a controller, whether
-            it claims to lead.
-        in_isr: Whether the replica is in the ISR; None if there is no ISR or it is unknown.
+        leader: Whether the cluster's metadata names this broker as the leader. For a controller:
+            whether the controller itself claims to lead.
+        in_isr: Whether the replica is in the ISR. None if there is no ISR, or if the ISR is
+            unknown.
         belief: The broker's own view of the leader, if it differs from the cluster's metadata:
             `thinks it leads` or `does not know that it leads`; else empty.
-        role: The role of a controller: `candidate, epoch 3`; for a controller that is not up, `was
-            leader, epoch 2`.
+        role: The role of a controller: `candidate, epoch 3`. If the controller is not up, its last
+            role: `was leader, epoch 2`.
         log: The replica's log.
         high_watermark: The replica's own high watermark; None if unknown.
         on_disk: Whether the high watermark comes from the checkpoint file, because the broker did
@@ -79,7 +80,7 @@ class Scene:
         return known.called if known else node
 
     def broker(self, number: int | None) -> str:
-        """Return the scenario's name for the broker or controller with this number."""
+        """Return the scenario's name for the broker or controller with this id."""
         return "no broker" if number is None or number < 0 else self.called(f"n{number}")
 
     def replica(self, node: str) -> ReplicaAt | None:

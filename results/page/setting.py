@@ -11,7 +11,7 @@ from results.wording.swarm import swarm_words
 Values = Mapping[str, object]
 _GB = 1_000_000_000
 _MOST_JARS = 3
-"""Maximum number of the user's jars named on a page."""
+"""A page names at most this many of the user's jars."""
 _A_PAIR = 2
 _DIGITS = 12
 """Number of hash digits shown."""
@@ -80,7 +80,7 @@ def _system(plan: Values) -> Iterator[tuple[str, str]]:
 
 
 def _build(brokers: object) -> Iterator[tuple[str, str]]:
-    """Yield rows that identify a broker built by the user; none for a released broker."""
+    """Yield rows that identify a broker that the user built. A released broker has none."""
     if not isinstance(brokers, Mapping) or not {"commit", "jars"} & brokers.keys():
         return
     commit = f" (commit {brokers['commit']})" if brokers.get("commit") else ""

@@ -28,8 +28,9 @@ class Run:
 
     Attributes:
         paths: The run; None if there is none.
-        differs: Differences from the wanted result, in sentences; empty if there are none.
-        counts: Whether the run counts in rates. A run stopped with Ctrl-C does not count.
+        differs: Sentences about the differences from the wanted result; empty if there are none.
+        counts: Whether the rates include this run. They leave out a run that was stopped with
+            Ctrl-C.
     """
 
     paths: RunPaths | None
@@ -39,7 +40,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A system and its runs, in the order of the seeds; the last runs may be missing."""
+    """A system and its runs, in the order of the seeds; the last seeds may have no run."""
 
     system: str
     runs: tuple[Run, ...]

@@ -1,4 +1,4 @@
-"""The page section that draws the steps of a scripted run, next to a run with another rule."""
+"""The page section that draws a scripted run's steps beside those of a run with another rule."""
 
 import itertools
 import os
@@ -45,7 +45,7 @@ class Told:
         files: Rows of checkpoint files, for each step.
         truncations: Truncations that the brokers' logs report, as text, for each step.
         ending: The fate of the messages.
-        choice: The value of the compared choice: `leader-epoch`; empty if there is none.
+        choice: The value of the choice that is compared, such as `leader-epoch`; may be empty.
         troubles: Files that could not be read, in sentences.
     """
 
@@ -75,7 +75,7 @@ class StepView:
     who: str
     """The leader and the ISR: `A leads in epoch 0; in sync: A and B`."""
     agreed: str
-    """The brokers that responded, if all of them agree with the cluster's metadata; else empty."""
+    """The brokers that responded; empty if one of them disagrees with the cluster's metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class StoryPage:
 
     Attributes:
         story: The scenario's purpose and result, for the run of this page.
-        columns: One run, or two runs that are compared, the run with the old rule first.
+        columns: The run alone, or two compared runs. The run with the old rule comes first.
         steps: For each step, one view in each column; None if a run has no such step.
         parting: The first difference between the two runs; None if there is none.
         fates: The fate of each message.
@@ -103,7 +103,7 @@ class StoryPage:
             reader.
         lost_by_all: Messages that both runs lost.
         unclean: Whether the plan allowed unclean leader elections.
-        commands: Commands that make a run with another rule, if the store has no such run.
+        commands: Commands that make a run with another rule; empty if the store has such a run.
         troubles: Files that could not be read, in sentences.
     """
 
@@ -119,7 +119,7 @@ class StoryPage:
     of_quorum: bool
     """Whether the drawings show controllers' metadata logs."""
     what: str
-    """The noun for the columns: `rules` or `runs`."""
+    """The noun that the page uses for the columns, such as `rules` or `runs`."""
     troubles: tuple[str, ...]
 
 
@@ -187,9 +187,9 @@ def story_page(paths: RunPaths, *, page: Path) -> StoryPage | None:
 
 
 def drawings_of(paths: RunPaths) -> dict[str, Drawing]:
-    """Return the drawing of each step by name: `leader-epoch-1-high-watermark-step-01`.
+    """Return the drawing of each step; a key looks like `leader-epoch-1-high-watermark-step-01`.
 
-    If the store has a run with another rule, the drawings of both runs have the same columns.
+    If the store has a run with another rule, the drawings of both runs have the same axis.
     """
     mine = told(paths)
     if mine is None:

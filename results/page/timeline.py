@@ -1,8 +1,8 @@
 """The time line of a run: phases, faults, leaders and availability on one axis of seconds.
 
 All sizes are computed here in units of the drawing, so the template only prints them. If there are
-hundreds of partitions, only some are drawn: first partitions with anomalies, then partitions with
-the most leader changes.
+hundreds of partitions, only some are drawn. Partitions with anomalies come first, and then the
+partitions with the most leader changes.
 """
 
 from collections import defaultdict
@@ -117,7 +117,7 @@ class _Sheet:
 
 
 def fitted(*, x: float, width: float, css: str, label: str, title: str) -> Bar:
-    """Return a bar, without its label if the label does not fit."""
+    """Return a bar; if the label does not fit, the bar gets no label."""
     fits = len(label) * _CHARACTER <= width - 4
     shown = shortened(title, _MAX_TITLE)
     return Bar(x=x, width=width, css=css, label=label if fits else "", title=shown)
@@ -283,7 +283,7 @@ def _time_ns(example: Example) -> int | None:
 
 
 def _add_availability(sheet: _Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add a bar for each time step; its height is the share of successful attempts."""
+    """Add, for each time step, a bar whose height is the share of successful attempts."""
     tried: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     step = max(1, round(sheet.end_s / MAX_BARS))
     for row in rows:

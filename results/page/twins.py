@@ -15,7 +15,8 @@ from results.samples import is_sample, sample_paths
 from results.store import Store, StoreError, is_alive
 
 COMPARED = ("rule", "elr")
-"""Scenario choices by which two runs can be compared. If a scenario has both, the first is used."""
+"""Scenario choices by which two runs can be compared. If a scenario has both choices, its runs are
+compared by the first."""
 _ORDER: dict[str, int] = {
     Rule.HIGH_WATERMARK: 0,
     Rule.LEADER_EPOCH: 1,
@@ -31,7 +32,7 @@ class Parting:
 
     Attributes:
         number: Number of the first step at which a replica's log or the leader differs.
-        sentences: For each run, its logs or its leader at this step.
+        sentences: For each of the two runs, a sentence about the logs or the leader at this step.
     """
 
     number: int
@@ -39,7 +40,7 @@ class Parting:
 
 
 def compared_choice(paths: RunPaths) -> tuple[str, str] | None:
-    """Return (choice, value) by which a run can be compared: `("rule", "leader-epoch")`."""
+    """Return the (choice, value) that can be compared, such as `("rule", "leader-epoch")`."""
     scenario = _scenario(paths) or {}
     key = next((each for each in COMPARED if each in scenario), None)
     if key is None:
@@ -50,7 +51,7 @@ def compared_choice(paths: RunPaths) -> tuple[str, str] | None:
 def twin_of(paths: RunPaths) -> RunPaths | None:
     """Return the newest run that differs from this run only in the compared choice, such as `rule`.
 
-    If there are runs with several other values, the run with the oldest rule is preferred.
+    If there are such runs with different values, the run with the oldest rule is preferred.
     """
     mine = _alike(paths)
     if mine is None:
@@ -101,7 +102,7 @@ def parting(first: Sequence[Scene], second: Sequence[Scene]) -> Parting | None:
 
 
 def same_names(one: Log, two: Log) -> bool:
-    """Return whether two logs hold records with equal names, ignoring leader epochs."""
+    """Return whether two logs hold records with equal names; the leader epochs may differ."""
     edges = sorted(one.edges | two.edges)
     for first in edges:
         left, right = one.at(first), two.at(first)
@@ -146,7 +147,7 @@ def _neighbours(paths: RunPaths) -> list[RunPaths]:
 
 
 def _alike(paths: RunPaths) -> tuple[str, tuple[object, ...]] | None:
-    """Return (compared value, all values that two comparable runs must share), or None."""
+    """Return (the compared value, the values that comparable runs have in common), or None."""
     plan = _plan(paths)
     scenario = plan.get("scenario")
     if not isinstance(scenario, dict):
@@ -171,7 +172,7 @@ def _plan(paths: RunPaths) -> dict[str, Any]:
 
 
 def _tells(paths: RunPaths) -> bool:
-    """Return whether a scripted run has ended and its last step did not fail."""
+    """Return whether a scripted run has ended with a successful last step."""
     try:
         steps = [] if is_alive(paths) else load_steps(paths.steps)
     except (OSError, StoreError):

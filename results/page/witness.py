@@ -2,8 +2,8 @@
 
 The main anomaly is the example that shows the failure best. The code calls it the witness. Each
 event is a row of the record, or follows from two rows. Nothing is guessed. The time of a truncation
-comes from the broker's log if the broker's clock is reliable: it is this machine's clock, and no
-fault shifted it. If an event's time is unknown, its text states that.
+comes from the broker's log if the broker used this machine's clock and no fault shifted this clock.
+If the time of an event is unknown, the text of the event says so.
 """
 
 import bisect
@@ -32,8 +32,8 @@ _BACKOFF_NS = 100_000_000
 _BEFORE_S, _AFTER_S = 2.0, 3.0
 """The seconds shown before and after the main anomaly's own events."""
 _NEAR_S = 30.0
-"""Reads and observations more than this many seconds from the other events are listed, but lie
-outside the time axis."""
+"""Reads and observations that are more than this many seconds away from the other events are
+listed, but the time axis does not include them."""
 _ANNOUNCED = ("announced", "earlier", "later")
 _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
@@ -76,10 +76,10 @@ class Event:
         kind: Kind of the event.
         who: The client, broker or reader.
         what: The action or observation of `who`.
-        sort_s: Position among the other events if `at_s` is None.
+        sort_s: The second by which the event is sorted if `at_s` is None.
         cut: Offset of a truncation; None if unknown, or for other events.
         seen: Whether `at_s` is the time of an observation, so that the event may be earlier.
-        about_s: Precision in seconds of a time that a broker's clock gave.
+        about_s: Precision, in seconds, of a time from a broker's clock; 0 for other times.
     """
 
     at_s: float | None
@@ -110,8 +110,8 @@ class Told:
         events: The events, in order.
         more: Number of events that were left out.
         window: (from, to) in seconds of the run.
-        aside: Faults in this period that the explanation does not need, in order.
-        aside_because: The reason, in a sentence; empty if there are no such faults.
+        aside: Faults within `window` that the explanation does not need, in order.
+        aside_because: Why the explanation does not need these faults; empty if there are none.
     """
 
     events: tuple[Event, ...]
@@ -247,9 +247,9 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
     A leader that is cut off may continue while another broker leads. Only the leader epoch in a
     copy of the record shows which of the two brokers acknowledged it. The send must also have been
-    so short that the client had no time to send to both brokers. It must end well before the
-    observed end of the leadership, because elections are observed late. Without a copy, for example
-    after a truncation, only a partition's first leader can be named.
+    too short for a request to each of the two brokers. And the send must end well before the
+    observed end of the leadership, because elections are observed late. If no copy exists, for
+    example after a truncation, only a partition's first leader can be named.
     """
     copies = [each for each in case.polls if each["value"] == row["value"]]
     epochs = {each["leader_epoch"] for each in copies if each["offset"] == row["offset"]}
@@ -267,7 +267,7 @@ def _answered(case: Case, row: Row, reign: Reign) -> bool:
 
 
 def _led_first(case: Case, reign: Reign) -> bool:
-    """Return whether no other broker led the partition before this leader's period ended."""
+    """Return whether this broker was the partition's only leader until its leadership ended."""
     earlier = {each.leader for each in case.reigns if each.from_ns <= reign.from_ns}
     return reign.epoch == 0 and earlier == {reign.leader}
 
@@ -297,10 +297,10 @@ def reign_at(reigns: Sequence[Reign], time_ns: int) -> Reign | None:
 
 
 def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
-    """Yield an event for each log: when it was first observed to reach beyond the anomaly's offset.
+    """Yield an event for each log: the first observation of the log beyond the anomaly's offset.
 
-    If a log was never observed beyond the offset, the event states that. If a log was never
-    truncated at the offset, its final record there was present from the first observation on.
+    If a log was never observed beyond the offset, the event says so. If a log was never truncated
+    at the offset, the record that it holds there in the end was there since that observation.
     """
     taken = any(each.kind in LOSING for each in faults)
     cut = {row["node"] for row in case.truncations if row["from_offset"] <= case.offset}
@@ -326,7 +326,7 @@ def _holds(case: Case, faults: Sequence[FaultLine]) -> Iterator[Event]:
 
 
 def _cuts(case: Case, dropped: Iterable[Dropped], about_s: float) -> Iterator[Event]:
-    """Yield truncation events; those without a time come after the sends and the next leader."""
+    """Yield truncations; a truncation without a time comes after the sends and the next leader."""
     begun = [_s(row["invoke_ns"]) for row in case.sends if row["invoke_ns"] is not None]
     later = max(_after_first_reign(case), *begun, 0.0)
     for each in dropped:
@@ -349,7 +349,7 @@ def _after_first_reign(case: Case) -> float:
 
 
 def _reads(case: Case) -> Iterator[Event]:
-    """Yield an event for each value and offset: the first reader, and the number of reads."""
+    """Yield an event for each value and offset: the client that read first, and the read count."""
     by: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in case.polls:
         if row["complete_ns"] is not None:
@@ -475,7 +475,7 @@ def from_s(fault: FaultLine) -> float:
 
 
 def _ends(case: Case) -> Iterator[Event]:
-    """Yield events for the final log contents at the offset, and for values that no reader got."""
+    """Yield what the logs hold at the offset in the end, and the value that no reader got."""
     alike: dict[Holding, list[str]] = defaultdict(list)
     for node, holding in case.held.items():
         alike[holding].append(node)

@@ -1,7 +1,8 @@
 """Plots over the time of a run, one module each. Only this package imports matplotlib.
 
-A plot function takes the run's tables and returns SVG text, or "" if there is no data. Labels stay
-text, and the frame uses the colour of the surrounding text. So a plot fits a light and a dark page.
+A plot function takes the run's tables and returns SVG text, or "" if there is no data. Labels are
+text in the SVG, and the frame has the colour of the surrounding text. So a plot fits both a light
+and a dark page.
 """
 
 import logging

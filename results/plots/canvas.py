@@ -21,7 +21,7 @@ INK = "#010203"
 _SHADE = "#8a8f98"
 _SIZE = (9.0, 2.7)
 _MARGINS = (0.15, 0.42, 0.42)
-"""Inches to the right of the axes, below them for the seconds, and above them for the legend."""
+"""Margins in inches: right of the axes, below the axes (seconds), above the axes (legend)."""
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": ["sans-serif"],
@@ -44,7 +44,7 @@ def load() -> None:
 
 
 def new_axes(label: str, *, faults: Sequence[FaultLine]) -> tuple["Figure", "Axes"]:
-    """Return an empty plot over seconds, with the period of each confirmed fault shaded."""
+    """Return an empty plot with an axis of seconds; the periods of confirmed faults are shaded."""
     import matplotlib as mpl  # noqa: PLC0415 - takes half a second, so only drawing imports it
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 - as above
     from matplotlib.figure import Figure  # noqa: PLC0415 - as above
@@ -88,8 +88,8 @@ def finish(figure: "Figure", axes: "Axes", *, name: str, left: float = 0.95) -> 
         figure: The plot.
         axes: The plot's axes.
         name: Prefix of the SVG's ids, so that they differ between the plots of a page.
-        left: Inches to the left of the axes, for numbers or names. Matplotlib's automatic layout
-            would draw each plot twice.
+        left: Margin left of the axes, in inches, for numbers or names. The margins are fixed,
+            because Matplotlib's automatic layout would draw each plot twice.
     """
     import matplotlib as mpl  # noqa: PLC0415 - as above
 

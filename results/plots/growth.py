@@ -1,4 +1,4 @@
-"""Plot how many transitions, and pairs of transitions, hunts reached over time."""
+"""Plot, over time, how many transitions and how many pairs of transitions the hunts reached."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -6,7 +6,7 @@ from statistics import median
 from results.plots.canvas import SERIES_COLOURS, finish, new_axes
 
 Growth = Sequence[tuple[float, int, int]]
-"""(minutes of main phases, transitions, pairs of transitions), once for each run."""
+"""The totals after each run: (minutes of main phases, transitions, pairs of transitions)."""
 TRANSITIONS, PAIRS = "transitions", "pairs in succession"
 _COLUMNS = {PAIRS: ("-", 2), TRANSITIONS: ("--", 1)}
 _BAND = 0.16
@@ -20,8 +20,8 @@ def growth_plot(
     """Return the plot of hunts as SVG; "" if nothing was reached.
 
     Args:
-        hunts: Hunts by name. For several hunts with one name, the plot shows their median, and a
-            band from minimum to maximum.
+        hunts: Hunts by name. If several hunts share a name, the plot shows their median, and a band
+            from their minimum to their maximum.
         counted: The counts to plot.
     """
     told = {name: [each for each in some if each] for name, some in hunts.items()}

@@ -15,7 +15,7 @@ _QUANTILES = (("p50_ms", "median", "-"), ("p95_ms", "95 %", "--"), ("p99_ms", "9
 def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> str:
     """Return the latency plot of one operation type `f` as SVG; "" if there are no statistics.
 
-    If a point stands for several seconds, it shows the worst of them.
+    If a point stands for several seconds, it shows the worst second.
     """
     rows = [row for row in tables.statistics("latency").to_pylist() if row["f"] == f]
     return _quantiles_plot(rows, f"{f}: milliseconds", faults=faults, name=f"latency-{f}")
@@ -24,7 +24,7 @@ def latency_plot(tables: RunTables, *, f: str, faults: Sequence[FaultLine]) -> s
 def lag_plot(tables: RunTables, *, faults: Sequence[FaultLine]) -> str:
     """Return the plot of the end-to-end lag as SVG; "" if there are no statistics.
 
-    A point shows the worst lag of all partitions and of all its seconds.
+    A point shows the worst lag of all partitions in the seconds that the point stands for.
     """
     columns = [column for column, _, _ in _QUANTILES]
     lags = (

@@ -1,4 +1,4 @@
-"""Plot operations per second, for each outcome; operations without a free process are `missed`."""
+"""Plot the operations per second by outcome; `missed` means that no process was free."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ class StoreError(Exception):
 
 
 def store_error(path: Path, refused: OSError) -> StoreError:
-    """Return a `StoreError` with a sentence for an operating system error at a path."""
+    """Return a `StoreError` that explains an error of the operating system for a path."""
     remedy = _REMEDIES.get(refused.errno or 0, refused.strerror or str(refused))
     return StoreError(f"{path} cannot be used: {remedy}")
 

@@ -2,8 +2,8 @@
 
 `docs/systems/attached.toml` is an example. The file contains commands that run as the user, so it
 is read only if no other user may write it. It contains no secrets. A value `env:NAME` or
-`file:PATH` refers to a secret, and `clients` names a table of the user's own settings
-(`results.record.own`).
+`file:PATH` refers to a secret. The key `clients` contains the name of a table in the user's own
+settings (`results.record.own`).
 """
 
 import re
@@ -32,7 +32,7 @@ _PUBLIC = re.compile(r"sasl\.username|ssl\.(ca|certificate)\.pem|.*\.location")
 
 
 def _words(value: object) -> object:
-    """Return a command's words if the command is given as one text."""
+    """Split a command into words if the command is one text."""
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
@@ -48,10 +48,10 @@ Argv = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
 class Commands(BaseModel):
     """Commands that the user allows for a node; None means not allowed.
 
-    Placeholders in each word: `{node}` and `{id}` are the node's name and broker id. `{own_host}`
-    and `{own_port}` are its address. `{pid}` is the process that `status` printed last. `{host}`
-    and `{port}` are the address of the other node, for `cut`, `join` and `reach`. `{prefix}` is the
-    prefix of the run's topics.
+    Each word of a command may contain placeholders. `{node}` and `{id}` are the node's name and
+    broker id. `{own_host}` and `{own_port}` are the node's address. `{pid}` is the process that
+    `status` printed last. `{host}` and `{port}` are the address of the other node, for `cut`,
+    `join` and `reach`. `{prefix}` is the prefix of the run's topics.
 
     Attributes:
         kill: Kills the broker without warning (SIGKILL).
@@ -59,7 +59,7 @@ class Commands(BaseModel):
         stop: Shuts the broker down in order (SIGTERM).
         pause, resume: `pause` sends SIGSTOP, and `resume` sends SIGCONT.
         cut, join: `cut` blocks all packets between the node and `{host}`, in both directions;
-            `join` undoes this. `join` without a `cut` is not an error.
+            `join` undoes this. `join` must also succeed if nothing was cut.
         files: Prints a tar archive of the folders `{prefix}*` in the broker's log directories.
         status: Prints `running PID`, `paused PID` or `gone`, or a line as from `ps -o stat=,pid=`.
         reach: Exits with 0 if the node can connect to `{host}` `{port}`.
@@ -95,13 +95,14 @@ class AttachedFile(BaseModel):
 
     Attributes:
         bootstrap: `host:port` of one or more brokers.
-        test_cluster: Whether the owner permits faults on this cluster without a question each time.
+        test_cluster: Whether the owner permits faults on this cluster. If not, each run needs a
+            confirmation.
         version: Kafka version of the cluster, if it should be recorded.
-        security: Client settings in librdkafka's names; `clients` names a table of the user's own
-            settings.
+        security: Security settings of clients, by librdkafka's names. The key `clients` contains
+            the name of a table in the user's own settings.
         limits: Time limits of commands.
         nodes: Commands for all nodes.
-        node: Commands for single nodes, by broker id; they override `nodes`.
+        node: Commands for individual nodes, by broker id. These commands override `nodes`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -163,11 +164,12 @@ def load_attached(path: Path) -> AttachedFile:
 
 
 def security_of(file: AttachedFile, path: Path) -> dict[str, str]:
-    """Return librdkafka's security settings, with the secrets that they refer to.
+    """Return librdkafka's security settings; each reference to a secret is replaced by the secret.
 
     Raises:
-        PlanError: A referenced secret is missing, the user's own table has settings other than
-            security, or clients would get no token. The message is one sentence without a value.
+        PlanError: A referenced secret is missing, the user's own table has a setting that is not
+            for security, or clients would get no token. The message is one sentence and contains no
+            value of a setting.
     """
     told = dict(file.security)
     named = told.pop("clients", None)

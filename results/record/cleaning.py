@@ -3,7 +3,7 @@
 By default, the cleaner checks every 15 s for logs that are half dirty. Segments close at 1 GiB or
 after a week. A run takes only a minute. So here segments close after seconds, and the cleaner
 checks several times per second. The seed varies the settings, so that runs reach different moments
-of cleaning. With shorter times, brokers would do little else than create segments.
+of cleaning. If the times were even shorter, brokers would spend most of their time on new segments.
 
 `log.roll.ms` closes segments, because `log.segment.bytes` is at least 1 MiB since Kafka 4.0
 (KIP-1030). A broker without one of these settings logs a warning and continues.
@@ -19,12 +19,12 @@ _ENTRY_BYTES = 24
 """Size of a map entry: a hash of a key, and an offset."""
 _USUAL_FACTOR = "0.9"
 _KEEPS_SHARE, _KEPT_MS = 0.2, 120_000
-"""In this share of runs, tombstones stay until everything was read. In the other runs, most are
-removed earlier."""
+"""In this share of runs, tombstones stay until everything was read. In the other runs, most
+tombstones are removed before that."""
 
 
 class Asked(Protocol):
-    """The fields of a plan that decide whether messages may have few keys."""
+    """The fields of a plan that decide whether many messages may share a few keys."""
 
     @property
     def workload(self) -> str:
@@ -36,7 +36,7 @@ class Asked(Protocol):
 
     @property
     def settings(self) -> tuple[dict[str, str], ...]:
-        """Settings of all brokers, and of each broker."""
+        """The settings that all brokers share, and the settings of each broker."""
 
     @property
     def keeps_headers(self) -> bool:
@@ -48,7 +48,7 @@ class Asked(Protocol):
 
 
 def keys_refusal(plan: Asked) -> str | None:
-    """Return why the requested number of keys is not possible; None if nothing prevents it."""
+    """Return why the plan's number of keys is impossible; None if it is possible."""
     if plan.workload != "keyed":
         return (
             "keys: only the workload keyed has few keys; remove keys, or use --workload keyed"

@@ -41,7 +41,7 @@ class RunClock:
 
 
 def seconds(time_ns: float) -> str:
-    """Return nanoseconds as `17.490 s`, cut off instead of rounded, as in checkers' sentences."""
+    """Return nanoseconds as text: `17.490 s`. Digits are cut off, as in checkers' sentences."""
     return f"{int(time_ns) // 1_000_000 / 1000:.3f} s"
 
 
@@ -61,7 +61,7 @@ def utc_now_text() -> str:
 
 
 def pause_until(deadline_s: float, stop: Event | None = None) -> bool:
-    """Wait until `stopwatch_s()` reaches the deadline; use it only if no condition can be checked.
+    """Wait until `stopwatch_s()` reaches the deadline, for cases where no condition can be checked.
 
     Args:
         deadline_s: The deadline, in seconds by `stopwatch_s`.

@@ -1,4 +1,4 @@
-"""The contents of a message besides its number (value): a reader checks them for damage.
+"""The contents of a message, from which a reader finds out whether the message was damaged.
 
 The payload consists of the value, the time stamp and a filler. The key and the headers are computed
 from the value. This is the payload:
@@ -11,13 +11,13 @@ whole payload. This finds more errors than a checksum. The record's time stamp m
 stamp in the payload.
 
 The plan sets the length of payloads (`shapes`) and the headers of messages (`headers`). A message
-with mixed headers has a different filler, which can be compressed. So the reader recognizes such a
-message. If a partition has few keys, each message has a header, and some messages have no payload
-(`keys`).
+with mixed headers has a different filler, which can be compressed. By this filler, the reader
+recognizes the message. If the messages of a partition share a few keys (`keys`), each message has a
+header, and some messages have no payload.
 
-A payload shorter than `TIMED_FROM` bytes has no room for the time stamp, and its headers are plain.
-A payload of 8 bytes has no room for a filler. Then only the other fields are compared. A message of
-a scenario has a name, but no key and no headers.
+A payload shorter than `TIMED_FROM` bytes has no room for the time stamp, and the message has plain
+headers. A payload of 8 bytes has no room for a filler. Then only the other fields are compared. A
+message of a scenario has a name, but no key and no headers.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ record has 0, an unchecked record has null."""
 TIMED_FROM = 20
 """A payload of this many bytes has room for the time stamp and four bytes of filler."""
 UNKNOWN_MS = -1
-"""Stands for a missing time stamp, or for one that the producer did not set."""
+"""The number for a missing time stamp, and for a time stamp that the producer did not set."""
 _WORD = 8
 _OF_SIZE, _OF_TIME = 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F
 """Odd factors that spread a length and a time stamp over all bits of a word."""
@@ -63,7 +63,7 @@ _OF_MIXED = 0xE703_7ED1_A0B4_28DB
 _AT_ONCE_BYTES = 8 << 20
 _UNSEEN = object()
 FEW = 16
-"""Up to this number of messages, it is faster to compute them one by one than as whole columns."""
+"""Up to this number of messages, computing one by one is faster than computing whole columns."""
 
 _MOST_SIZES = 64
 """If payloads have more distinct sizes than this, each payload is checked alone."""
@@ -104,10 +104,10 @@ def damage(
     """Return, for each record, the bits of the fields that differ from the message sent.
 
     Args:
-        payloads: Payloads that were read; None for a record without one.
-        keys: Keys that were read; None for a record without one.
+        payloads: Payloads that were read; None for a record without a payload.
+        keys: Keys that were read; None for a record without a key.
         headers: Marks of the headers (see `headers.mark`); None if headers were not checked.
-        stamps_ms: Time stamps of the records; `UNKNOWN_MS` if not from a producer.
+        stamps_ms: Time stamps of the records; `UNKNOWN_MS` if the producer did not set one.
         of_keys: Number of keys in the plan; 0 if the plan has none or is unknown.
     """
     if len(payloads) > FEW and all(
@@ -130,8 +130,8 @@ def damage(
 def _of_other_keys(marks: Sequence[object], usual: int) -> list[int]:
     """Return the rows whose header mark contains a number of keys that the run does not use.
 
-    A key may be correct for two numbers of keys, so no other check finds this error. If the plan is
-    unknown, the number in most marks is used.
+    The same key may result from two different numbers of keys, so no other check finds this error.
+    If the plan is unknown, the number of keys that most marks contain is taken as correct.
     """
     counts = [held[1] if (held := marked_value(found)) else 0 for found in marks]
     if not usual:
@@ -154,7 +154,7 @@ def payload_of(value: int, size_bytes: int, at_ms: int, *, with_mixed: bool = Fa
 
 
 def value_in(payload: bytes | None, found: object) -> int | None:
-    """Return the value of a record: from its payload, or for a tombstone from its header mark.
+    """Return the value in a record's payload; a tombstone has the value in its header mark.
 
     Args:
         payload: Payload of the record.
@@ -205,7 +205,7 @@ def _message(value: int, shape: Shape, at_ms: int) -> Message:
 
 
 def _keyed_payload(value: int, size_bytes: int, at_ms: int) -> bytes:
-    """Return the compressible payload of a message whose partition has few keys."""
+    """Return the payload of a message in a partition with few keys; it can be compressed."""
     return payload_of(value, size_bytes, at_ms, with_mixed=size_bytes >= TIMED_FROM)
 
 
@@ -225,7 +225,7 @@ def _alike(words: Words, shape: Shape, at_ms: int) -> Iterator[Message]:
 
 
 def _alike_in_size(payloads: Sequence[bytes | None]) -> Iterator[slice | list[int]]:
-    """Yield groups of payloads of equal length, each group of limited size."""
+    """Yield groups of payloads of one length each; the size of a group is limited."""
     distinct = set(map(_length, payloads))
     if len(distinct) > _MOST_SIZES:
         yield slice(None)  # Then Logquake did not write these messages.
@@ -253,7 +253,7 @@ def _are_intact(
     marks: Sequence[object] | None,
     stamps_ms: Sequence[int],
 ) -> bool:
-    """Check a group of records as a whole, which is fast; return whether all of them are intact.
+    """Return whether all records of a group are intact; checking the whole group at once is fast.
 
     The result is also False if payloads differ in length or contain names. Then the caller checks
     each record alone.
@@ -315,7 +315,7 @@ def _damage_of(payload: bytes | None, key: bytes | None, found: object, at_ms: i
 def _damage_of_keyed(
     payload: bytes | None, key: bytes | None, held: tuple[int, int], at_ms: int
 ) -> int:
-    """Return the damage bits of a record whose partition has few keys, based on its mark."""
+    """Return the damage bits of a record with a marked header, as in a partition with few keys."""
     value, keys = held
     wrong_key = KEY * (key != key_bytes(value, keys))
     if payload is None or is_tombstone(value):
@@ -363,7 +363,7 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
-    """Return two integers as wide as the filler: a 1 in each word, and each word's own number."""
+    """Return two integers as long as the filler: a 1 in each word; another number in each word."""
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")
     return ones, int.from_bytes(
@@ -376,7 +376,7 @@ def _places(width: int, *, with_mixed: bool) -> Words:
     """Return a distinct number for each word of a payload, so that swapped words are found.
 
     With mixed headers, these numbers differ in few bytes, so that the payload can be compressed.
-    librdkafka sends an incompressible batch uncompressed.
+    Otherwise librdkafka would send the batch uncompressed.
     """
     numbers = np.arange(width, dtype=np.uint64)
     return numbers if with_mixed else mixed(numbers)

@@ -1,7 +1,8 @@
-"""The capabilities that a system declares: the possible observations and the possible faults.
+"""The capabilities that a system declares: which observations and which faults are possible.
 
-Kafka and the reference cluster permit all observations and all faults. Another system declares its
-limits in `system.json` of the run. The judge then skips checks that need other data.
+Kafka and the reference cluster permit all observations and all faults. For any other system,
+`system.json` of the run declares the limits. The judge then skips the checks that need data which
+the system does not provide.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ class Sight(StrEnum):
     LEADER_EPOCHS = "leader-epochs"
     """The leader of each partition in each epoch, and the ISR, as brokers report them."""
     HIGH_WATERMARKS = "high-watermarks"
-    """Log end offset and high watermark of each replica."""
+    """The log end offset and the high watermark of each replica."""
     QUORUM = "quorum"
     """The leader of the controller quorum in each epoch."""
     ENDS = "ends"
@@ -70,7 +71,7 @@ def reach_without(sights: frozenset[Sight]) -> tuple[str, ...]:
     """Return sentences about the limits of a verdict when some data cannot be observed.
 
     Args:
-        sights: The missing data that the run's checks need.
+        sights: Kinds of data that the run's checks need and that cannot be observed.
 
     Returns:
         The first sentence begins with `AS_FAR_AS`. The result is empty if nothing is missing.
@@ -95,7 +96,8 @@ class Declared(BaseModel):
     Attributes:
         what: Readable name of the system: `kfake of franz-go`.
         sees: Data that can be observed.
-        cannot: For each missing ability, the reason why faults that need it are not possible.
+        cannot: For each missing ability, the reason why the faults that need this ability are
+            impossible.
         notes: Further sentences for the verdict.
         unread: Settings of brokers or topics that the system could not report. The checks that
             depend on these settings are skipped, and the verdict says so.
@@ -130,7 +132,7 @@ def load_declared(path: Path, plan: Plan) -> Declared:
     For Kafka and the reference cluster the file may be missing.
 
     Raises:
-        DeclaredError: The file is missing, or has other contents.
+        DeclaredError: The file is missing or invalid.
     """
     try:
         return Declared.model_validate_json(read_bytes(path))

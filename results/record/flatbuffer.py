@@ -1,7 +1,7 @@
-"""Read the body size from the header of an Arrow message; refuse a message that no run writes.
+"""Read the body size from an Arrow message's header, and refuse messages that no run writes.
 
-Arrow allocates as many bytes as a header declares, also for a compressed buffer. Runs write neither
-compressed buffers nor dictionaries. A header that declares them is therefore refused.
+Arrow allocates as many bytes as a header declares, also for a compressed buffer. No run writes
+compressed buffers or dictionaries, so a header that declares them is refused.
 
 https://github.com/apache/arrow/blob/main/format/Message.fbs https://flatbuffers.dev/internals/
 """
@@ -66,13 +66,13 @@ def _at(data: bytes, place: int) -> int:
 
 
 def _field(data: bytes, table: int, number: int, form: str) -> int:
-    """Return a numeric field of a table; 0 if the table does not have it."""
+    """Return a numeric field of a table; 0 if the table has no such field."""
     offset = _offset(data, table, number)
     return _number(data, table + offset, form) if offset else 0
 
 
 def _offset(data: bytes, table: int, number: int) -> int:
-    """Return the position of a field relative to its table; 0 if the table does not have it."""
+    """Return a field's position, relative to the table; 0 if the table has no such field."""
     fields = table - _number(data, table, "<i")
     at = _TABLE_BYTES + 2 * number
     return _number(data, fields + at, "<H") if at < _number(data, fields, "<H") else 0

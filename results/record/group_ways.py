@@ -1,7 +1,8 @@
-"""Decide which group protocols a run's members may use: the classic one, or consumer (KIP-848).
+"""Decide which group protocols a run's members may use: `classic`, or `consumer` (KIP-848).
 
-In the classic protocol, a member assigns the partitions. In the consumer protocol, the broker does.
-Kafka supports the consumer protocol for production since 4.0, librdkafka since 2.12.
+In the classic protocol, a member assigns the partitions. In the consumer protocol, the broker
+assigns the partitions. Kafka supports the consumer protocol for production since 4.0, librdkafka
+since 2.12.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,13 @@ PROTOCOL, ASSIGNOR = "group.protocol", "group.remote.assignor"
 FIRST_WITH_CONSUMER = (4, 0)
 FIRST_CLIENT_WITH_CONSUMER = (2, 12)
 FIRST_FENCING = (2, 5)
-"""First Kafka version whose group coordinators refuse commits of a replaced member (KIP-447)."""
+"""The first Kafka version in which group coordinators refuse a replaced member's commits
+(KIP-447)."""
 _FEATURE = "group.version"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _SESSION_S = 45
 """Default session timeout, after which brokers remove a silent member. Brokers that Logquake
-configures use a shorter one."""
+configures use a shorter timeout."""
 
 
 class Asked(Protocol):
@@ -57,7 +59,7 @@ class Asked(Protocol):
 
     @property
     def client_kind(self) -> str | None:
-        """Kafka's own Java client with its version, if the workload uses it."""
+        """Kafka's own Java client and the client's version, if the workload uses this client."""
 
     @property
     def group_protocol(self) -> str:
@@ -81,7 +83,7 @@ class Asked(Protocol):
 
 
 def pipeline_refusal(plan: Asked) -> str | None:
-    """Return why the workload `pipeline` cannot run; None if it can run, or is not requested."""
+    """Return why the requested workload `pipeline` cannot run; None if nothing prevents it."""
     if plan.workload == "pipeline" and not plan.inputs:
         return (
             "topics: the workload pipeline needs two topics or more, because it writes to the"
@@ -103,7 +105,7 @@ def protocol_refusal(plan: Asked) -> str | None:
 
 
 def consumer_refusal(plan: Asked) -> str | None:
-    """Return in one sentence why no group can use the consumer protocol; None if groups can."""
+    """Return one sentence: why no group can use the consumer protocol; None if groups can."""
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
     java = (plan.client_kind or "").partition(":")[2]
     refusals = {

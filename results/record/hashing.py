@@ -20,7 +20,7 @@ def mixed(words: Words) -> Words:
 
 
 def mix(word: int) -> int:
-    """Return the hash of one number, equal to the result of `mixed`."""
+    """Return the hash of one number. `mixed` returns the same hash."""
     found = word + 0x9E37_79B9_7F4A_7C15 & ALL
     found = (found ^ found >> 30) * 0xBF58_476D_1CE4_E5B9 & ALL
     found = (found ^ found >> 27) * 0x94D0_49BB_1331_11EB & ALL

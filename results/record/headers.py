@@ -1,10 +1,10 @@
 """The headers of a message, and a short form of them (the mark) that readers compare.
 
-With plain headers, every sixteenth value has one header, and other values have none. With mixed
-headers, about one message in forty has headers of each permitted kind: a null or empty value, a
-repeated or empty name, several headers, a long header. In both cases the message's value determines
-the key, and the key determines the headers. Building headers costs more than the rest of a
-message, so most messages have none.
+With plain headers, every sixteenth message has one header, and other messages have none. With mixed
+headers, about one message in forty has headers. All permitted kinds occur: null or empty contents,
+a repeated or empty name, several headers, a long header. In both cases the message's value
+determines the key, and the key determines the headers. Most messages have no headers, because
+headers cost more time than the rest of a message.
 
 A reader compares the mark. Every client and every log segment gives the same mark for one message.
 """
@@ -28,7 +28,7 @@ _MIXED: tuple[Callable[[bytes], Header], ...] = (
     lambda key: [("κεφαλίδα", key * _LONG)],
 )
 KINDS = len(_MIXED)
-"""Keys whose last byte is below this number have mixed headers."""
+"""A message has mixed headers if the last byte of the key is below this number."""
 
 
 def mixed_headers(key: bytes) -> Header | None:
@@ -38,7 +38,7 @@ def mixed_headers(key: bytes) -> Header | None:
 
 
 def coded_header(mark: bytes) -> bytes:
-    """Return the encoding, in record format 2, of headers that consist of `HEADER` alone."""
+    """Return the encoding, in record format 2, of headers with `HEADER` as the only header."""
     return b"%b%b" % (_CODED, mark)
 
 
@@ -55,9 +55,9 @@ def coded_headers(headers: Header | None) -> bytes:
 def mark(headers: Header | None) -> bytes | None:
     """Return the mark of a message's headers, i.e. the bytes that readers compare.
 
-    If `HEADER` is the only header, and its content is as long as a key or as a mark of few keys,
-    the mark is this content. Otherwise the mark is all headers in the encoding of record format 2.
-    Without headers, the mark is None.
+    Suppose that `HEADER` is the only header, and that the content is as long as a key, or as a mark
+    of few keys. Then the mark is this content. Otherwise the mark is all headers in the encoding of
+    record format 2. If there are no headers, the mark is None.
     """
     match headers:
         case None | []:
@@ -94,4 +94,4 @@ _CODED = bytes([1 << 1, len(HEADER) << 1, *HEADER.encode("ascii"), _WORD << 1])
 """Start of encoded headers: the count 1, the name's length, the name, and a key's length. Numbers
 are zigzag varints."""
 _CODED_MARK = bytes([*_CODED[:-1], MARK_BYTES << 1])
-"""As `_CODED`, but with the length of a mark that also contains the number of keys."""
+"""Like `_CODED`, but for a mark of few keys: it ends with the length of such a mark."""

@@ -1,8 +1,8 @@
 """Hide passwords and keys in a run's settings before they are shown, served or packed.
 
 A plan written by this version contains no secrets (`results.record.tuning`). An older or
-handwritten plan may contain some. Its page, bundle and site show the setting's name, with
-`(hidden)` as value.
+handwritten plan may contain secrets. The page, bundle and site of such a run show the name of the
+setting, and the value `(hidden)`.
 """
 
 import json
@@ -20,13 +20,13 @@ _SECRET = re.compile(
     r"|(^|[._])(key|pem|chain|certificates)($|[._])",
     re.IGNORECASE,
 )
-"""Names of settings that librdkafka and Kafka mark as passwords, or names that look like passwords.
+"""Settings that librdkafka and Kafka mark as passwords, or whose names look like passwords.
 """
 _PROPERTY = re.compile(r"^[ \t\f]*((?:[^\\\s=:]|\\.)+)[ \t\f]*[=:]?", re.MULTILINE)
 
 
 def is_secret(name: str) -> bool:
-    """Return whether a setting's value must be hidden, judged by its name."""
+    """Return whether a setting's value must be hidden; the name of the setting decides."""
     return _SECRET.search(name) is not None
 
 
@@ -42,7 +42,7 @@ def _shown(value: object) -> object:
 
 
 def plan_without_secrets(text: str) -> str:
-    """Return a plan's TOML text with secrets hidden; unchanged if it has none."""
+    """Return a plan's TOML text with secrets hidden; a text without secrets stays unchanged."""
     if not _SECRET.search(text):
         return text
     try:
@@ -71,7 +71,7 @@ def properties_without_secrets(text: str) -> str:
 
 
 def json_without_secrets(text: str) -> str:
-    """Return JSON text with secrets hidden; unchanged if it has none."""
+    """Return JSON text with secrets hidden; a text without secrets stays unchanged."""
     if not _SECRET.search(text):
         return text
     try:
@@ -89,7 +89,7 @@ _SETTINGS = re.compile(r"plan\.toml|[a-z0-9.-]+\.properties|worker-\d+\.json")
 
 
 def hides(path: PurePath) -> bool:
-    """Return whether `file_without_secrets` must hide settings in a file of a run."""
+    """Return whether a run's file may contain secrets, so that `file_without_secrets` is needed."""
     return _SETTINGS.fullmatch(path.name) is not None
 
 

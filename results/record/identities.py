@@ -9,11 +9,11 @@ from results.record.shares import OF_ONE_GROUP, has_shares
 MEMBERS = 4
 """Number of members of a group. It is small, so that each member gets a few partitions."""
 WATCHERS = 4
-"""Every fourth thread of a worker only reads."""
+"""One of this many threads of a worker only reads."""
 
 
 def watches(thread: int, *, workers: int) -> bool:
-    """Return whether a thread of the workload `txn` only reads, with `read_uncommitted`."""
+    """Return whether a thread of the workload `txn` is a reader that uses `read_uncommitted`."""
     return (thread // workers) % WATCHERS == WATCHERS - 1
 
 

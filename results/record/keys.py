@@ -2,12 +2,12 @@
 
 The value and the partition's number of keys determine a message's key, and whether its payload is
 null. So the record of a run needs no columns for keys and tombstones. A key is a number in four
-big-endian bytes, as Kafka's `IntegerSerializer` writes it. The keys 0 and 1 are also the keys of
-transaction markers. A cleaner must distinguish them (KAFKA-14055).
+big-endian bytes, as Kafka's `IntegerSerializer` writes it. The keys 0 and 1 have the same bytes as
+the keys of transaction markers. A cleaner must distinguish messages and markers (KAFKA-14055).
 
-A tombstone has no payload that could contain its value. So each message has a header, the mark. It
-contains the value and the number of keys, in 12 bytes. In topics that are not compacted, a mark has
-8 bytes.
+A tombstone has no payload that could contain its value. So each message has a header, the mark. The
+mark consists of 12 bytes: the value and the number of keys. In topics that are not compacted, a
+mark has 8 bytes.
 """
 
 import struct
@@ -22,16 +22,16 @@ MARK_BYTES = _MARK.size
 _KEY = struct.Struct(">I")
 _HALF = 32
 ABORT_MARKER_KEY, COMMIT_MARKER_KEY = 0, 1
-"""The numbers of the keys whose bytes are those of an abort marker and of a commit marker."""
+"""The keys with the same bytes as the key of an abort marker and the key of a commit marker."""
 _TOMBSTONES = 8
-"""On average, one of so many messages has no payload."""
+"""On average, one message out of this many has no payload."""
 
 
 def key_number(value: int, keys: int) -> int:
     """Return the key of the message with this value, as a number below `keys`.
 
     The key is the smaller of two pseudorandom numbers. Low keys are written often and high keys
-    seldom. So a cleaner finds records that were superseded soon, and records that it must keep for
+    seldom. So a cleaner finds some records that soon got a successor, and others that stay for
     long.
     """
     hashed = mix(value)
@@ -47,7 +47,7 @@ def key_numbers(values: npt.NDArray[np.int64], keys: int) -> npt.NDArray[np.int6
 
 
 def is_tombstone(value: int) -> bool:
-    """Return whether a value's message is a tombstone, i.e. has no payload."""
+    """Return whether the message with this value is a tombstone, i.e. has no payload."""
     return mix(mix(value)) % _TOMBSTONES == 0
 
 
@@ -58,19 +58,20 @@ def are_tombstones(values: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
 
 
 def key_bytes(value: int, keys: int) -> bytes:
-    """Return the message key of a value, in a partition with this number of keys."""
+    """Return the key of the message with this value, if the partition has this number of keys."""
     return _KEY.pack(key_number(value, keys))
 
 
 def mark_of_value(value: int, keys: int) -> bytes:
-    """Return the header mark of a value's message: the value and the number of keys."""
+    """Return the header mark of the message with this value: the value and the number of keys."""
     return _MARK.pack(value, keys)
 
 
 def marked_value(mark: object) -> tuple[int, int] | None:
     """Read the value and the number of keys from a header mark; return None for other headers.
 
-    The first byte of a value is always 0. Other headers begin with their count, which is never 0.
+    The first byte of a value is always 0. Other headers begin with the number of headers, which is
+    never 0.
     """
     if not isinstance(mark, bytes) or len(mark) != MARK_BYTES or mark[0]:
         return None

@@ -1,4 +1,4 @@
-"""Decide which runs can have a level, i.e. a density and an overlap of scheduled faults."""
+"""Decide which runs can have a level. The level sets how hard the fault schedule is."""
 
 from typing import Protocol
 
@@ -27,7 +27,7 @@ class Asked(Protocol):
 
 
 def level_refusal(plan: Asked) -> str | None:
-    """Return why the requested level is not possible; None if nothing prevents it."""
+    """Return why the requested level is impossible; None if it is possible."""
     if not plan.level:
         return None
     refusals = {

@@ -1,10 +1,10 @@
 """The clients' load, and the plan defaults that depend on workload and load.
 
-Under `light` load, each op sends one message, at a given rate. Readers read each record several
-times. Under `heavy` load, few processes send many records in each op, as fast as the brokers accept
-them. Batches are then full, and several are in flight. Readers follow the end of each partition and
-seldom start again from the beginning. So they read few records twice. The user's settings override
-these defaults.
+Under `light` load, each op sends one message, and the plan sets the rate of ops. Readers read each
+record several times. Under `heavy` load, few processes send many records in each op, as fast as the
+brokers accept them. The batches are then full, and several batches are in flight at once. Readers
+follow the end of each partition and seldom start again from the beginning. So they read few records
+twice. The user's settings override these defaults.
 """
 
 import re
@@ -29,8 +29,8 @@ _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "pipeline": {"rate": 200, "sends_per_op": 5},
     "keyed": {"rate": 200, "partitions": 2},
 }
-"""Defaults of each workload. A transaction costs as much as many sends, and the cleaner handles one
-log at a time."""
+"""Defaults of each workload. The rates are low, because a transaction costs as much as many sends,
+and because the cleaner handles only one log at a time."""
 _OF_GOING_ON: Mapping[str, object] = {"delivery_timeout_s": 2}
 """Default for clients that continue after timeouts. It is short, so that a paused broker causes
 timeouts."""
@@ -48,7 +48,7 @@ _OF_HEAVY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
 
 
 def with_defaults(values: object) -> object:
-    """Return a plan's values, with the defaults of its workload and load added."""
+    """Return a plan's values, completed with the defaults of the workload and of the load."""
     if not isinstance(values, dict):
         return values
     workload = values.get("workload", "log")
@@ -76,7 +76,7 @@ def _with_few_keys(values: dict[str, object]) -> dict[str, object]:
 
 
 def load_refusal(load: Load, *, scripted: bool, simulated: bool) -> str | None:
-    """Return why a load is not possible; None if it is possible.
+    """Return why a load is impossible; None if it is possible.
 
     Args:
         load: The requested load.

@@ -1,9 +1,9 @@
 """The milestones of a run, `milestones.jsonl`: the phases that the run reached, with times.
 
-If a run died, its milestones end early. The pipeline then knows that there is no final snapshot.
-The regular milestones, in order, are:
+If a run died, the list of milestones ends early. From this, the pipeline knows that there is no
+final snapshot. The regular milestones, in order, are:
 
-- `looked`: the state of the hosts was recorded, for a comparison at the end.
+- `looked`: the state of the hosts was recorded; it is compared at the end.
 - `started`, `ready`, `warmup`, `main`, `main-ended`, `healed`.
 - `recovered`: every partition has a leader and a full ISR.
 - `stopping-clients`: clients begin no more ops, and wait for their open ops.
@@ -20,7 +20,7 @@ Further milestones occur only in some runs:
 - `stopped-on-violation`: the run was stopped because a violation had been found.
 - `watcher-ended`: the process that searches for violations ended unexpectedly.
 - `interrupted`: the user stopped the run with Ctrl-C.
-- `worker-ended`: a client process had crashed.
+- `worker-ended`: a client process crashed.
 - `open-transactions`, after `final-reads`: all open transactions were listed.
 - `drained`, after `final-reads`: a share group had processed all records.
 """
@@ -53,19 +53,17 @@ class Milestone:
         name: One of the names in the module's docstring.
         at_ns: Nanoseconds since the run's start.
         detail: Further facts; the keys depend on the milestone.
-            `broker-ended`: the `node`, its `incarnation`, the error lines that it `said`, and the
-            exit `code`. A negative code is a signal. The code may be `stopped`, or be missing.
+            `broker-ended`: the `node`, its `incarnation`, the node's last error lines (`said`), and
+            the exit `code`. A negative code is a signal. The code may also be `stopped` or missing.
             `main-ended`: the machine's `load` average of the last minute, and its `cores`.
-            `open-transactions`: for each partition, the owner of an open transaction.
-            `stacks`: for each node, the deadlocks that its JVM found.
-            `stopped-on-violation`: the `anomaly`, its `place` and `sentence`, and the times of the
-            first and second observation (`first_ns`, `seen_ns`).
-            `stopping-clients`: the number of `workers`.
-            `worker-ended`: the `worker`, the `signal` of its crash, and its last lines (`said`).
-            `noted`: the number of server starts so far (`lives`).
-            `stopped`: for each node `clean` or `killed`.
-            `healed`, `recovered` and `drained`: if not reached, `failed` with the reason.
-            `audited`: each difference between the hosts now and before the run.
+            `open-transactions`: for each partition, the owner of an open transaction. `stacks`: for
+            each node, the deadlocks that its JVM found. `stopped-on-violation`: the `anomaly`, its
+            `place` and `sentence`, and the times of the first and second observation (`first_ns`,
+            `seen_ns`). `stopping-clients`: the number of `workers`. `worker-ended`: the `worker`,
+            the `signal` of its crash, and its last lines (`said`). `noted`: the number of server
+            starts so far (`lives`). `stopped`: for each node `clean` or `killed`. `healed`,
+            `recovered` and `drained`: if the run did not reach this point, `failed` has the reason.
+            `audited`: each difference between the hosts before the run and the hosts now.
     """
 
     name: str

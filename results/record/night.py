@@ -1,7 +1,7 @@
-"""The file `night.json`: which suite entry a run belongs to, or which failed run it reruns.
+"""The file `night.json`: the suite entry to which a run belongs, or the failed run that it reruns.
 
-A suite writes the file before the run starts. So the run belongs to the suite's nightly run even if
-the suite dies. `logquake repro` writes the file after a run has finished, without a suite name. An
+A suite writes the file before the run starts. So the run is part of the nightly run even if the
+suite dies. `logquake repro` writes the file after a run has finished, without a suite name. An
 ordinary run has no such file.
 """
 
@@ -37,7 +37,7 @@ class Night(BaseModel):
 
     Attributes:
         suite: Name of the suite; empty if no suite executed the run.
-        night: Id of the nightly run, which sorts by time: `20261122T010000Z`; empty if none.
+        night: Id of the nightly run: `20261122T010000Z`. Ids sort by time. Empty if there is none.
         entry: Entry of the suite's matrix, unique in the suite:
             `log/kafka:4.3.1/namespace/partition+kill#3`; empty if none.
         why: Whether the run was planned, or measures how often a failure recurs.

@@ -23,11 +23,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def own_settings(name: str) -> dict[str, str]:
-    """Return the settings of a table in the user's own file, with the secrets that they refer to.
+    """Return the settings of a table in the user's own file, with secrets instead of references.
 
     Raises:
-        PlanError: The file or table is missing, another user owns or may write the file, or a
-            referenced secret is missing. The message contains no value.
+        PlanError: The file, the table or a referenced secret is missing, or another user owns the
+            file or may write it. The message contains no value of a setting.
     """
     path = own_file()
     table = tables_of(path).get(name)
@@ -65,8 +65,8 @@ def tables_of(path: Path) -> dict[str, object]:
     """Return the contents of a TOML file of the user; empty if there is none.
 
     Raises:
-        PlanError: Another user owns or may write the file, or it cannot be read. The message
-            contains no value.
+        PlanError: The file cannot be read, or another user owns it or may write it. The message
+            contains no value of a setting.
     """
     try:
         # The user may have made it a link.
@@ -93,8 +93,8 @@ def value_of(path: Path, key: str, value: str) -> str:
     """Return a setting's value; `env:NAME` and `file:PATH` are replaced by the secret.
 
     Args:
-        path: The file with the setting; a relative `file:PATH` is relative to the folder of this
-            file.
+        path: The file with the setting. In `file:PATH`, a relative path starts at the folder of
+            this file.
         key: Name of the setting.
         value: The text in the file.
 

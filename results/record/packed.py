@@ -1,9 +1,9 @@
-"""Compressed live streams: the same rows as Parquet, in the same file.
+"""Packed streams: a live stream whose file is replaced by a compressed Parquet file.
 
-During a run, rows are written as they occur, about a hundred bytes each. After the tables are made,
-only a later version of the pipeline reads the streams again. So they are then packed, to about a
-fortieth of their size. A packed stream keeps its file name; its first bytes identify it. At any
-moment, also after a crash, one file contains all rows.
+During a run, rows are written as they occur, about a hundred bytes each. Once the tables exist,
+only a later version of the pipeline reads the streams again. So the streams are packed then, to
+about a fortieth of their size. A packed stream keeps its file name; its first bytes identify it. At
+any moment, even after a crash, there is one file that contains all rows.
 
 Only complete streams are packed. A stream that a crash cut off stays unchanged.
 """
@@ -27,7 +27,7 @@ _MAGIC = b"PAR1"
 _GROUP_ROWS = 1 << 18
 _READ_ROWS = 1 << 16
 _LEVEL = 3
-"""Compression level of zstd. A higher level takes twice the time, but saves only 5 % more."""
+"""Compression level of zstd. A higher level takes twice the time, but saves only 5 % more space."""
 
 
 def is_packed(file: BinaryIO) -> bool:
@@ -57,7 +57,7 @@ def unpacked(
 
     Raises:
         OSError, pa.ArrowException: The stream is damaged, declares more data than its size can
-            hold, or has other columns than its table.
+            hold, or does not have the columns of the table.
         ValueError: A text is longer than any text that a run writes.
     """
     with packed_file(path, file, table) as (schema, reader):
@@ -67,9 +67,9 @@ def unpacked(
 
 
 def group_rows(reader: pq.ParquetFile, number: int) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a row group, or no rows if any of them is damaged; errors as in `unpacked`.
+    """Yield all rows of a row group, or none if a row is damaged; errors are as in `unpacked`.
 
-    So a reader of all groups and a reader of one group get the same rows of a damaged stream.
+    So from a damaged stream, a reader of all groups gets the same rows as readers of single groups.
     """
     # Decoded twice, because keeping the plain texts may fill the memory.
     for _ in _decoded(reader, number):

@@ -1,12 +1,12 @@
 """Read Parquet tables of a run, after checking that they cannot expand beyond a limit.
 
-Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, through
-rows that repeat one value, or pages that zstd has compressed thirty-thousandfold. So the sizes
-declared in the footer and in each page are compared with the bytes of the columns. A file from a
-run has at most about twelve rows per byte, and compression makes its pages ten times smaller. Polls
-under heavy load have the most rows per byte, because they read thousands of consecutive records.
-Bytes between the columns are not counted: such bytes can be zeros, which take no space in an
-archive or in a sparse file.
+Any user may have written these files. Forty kilobytes of Parquet can expand to gigabytes, if rows
+repeat one value, or if zstd has compressed pages to a thirty-thousandth. So the sizes that the
+footer and each page declare are compared with the bytes of the columns. A file from a run has at
+most about twelve rows per byte, and compression makes the pages of such a file ten times smaller.
+Polls under heavy load have the most rows per byte, because they read thousands of consecutive
+records. Bytes between the columns do not count, because such bytes may be zeros, which take no
+space in an archive or in a sparse file.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -27,23 +27,23 @@ SPARE_ROWS = 100_000
 ROWS_A_BYTE = 16
 SPARE_BYTES = 64 << 20
 TIMES_SMALLER = 64
-"""Limits: the rows and bytes that every file may have, and how many more for each byte of its
-columns."""
+"""Limits: the rows and bytes that any file may have, and how many more rows and bytes are allowed
+for each byte of the columns."""
 MAX_FOOTER_BYTES = 16 << 20
 MAX_TEXT_BYTES = 512 << 20
-"""Maximum size of a text column, as if each row stored its own text."""
+"""Maximum size of a text column, computed as if each row had its own copy of the text."""
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "ZSTD"})
 """Compression codecs that runs use. Some other codecs have no limit of expansion."""
 _TAIL_BYTES = 8
 _HEADER_BYTES = 1 << 14
 _MAX_SEEN = 4096
 _seen: dict[tuple[int, ...], None] = {}
-"""Files already found to be within limits, by device, inode, size and change time. So each file is
-checked only once."""
+"""Files that passed the check: their device, inode, size and change time. So each file is checked
+only once."""
 
 
 def open_parquet(path: Path) -> pa.NativeFile:
-    """Open a Parquet file for `pyarrow.parquet`, after checking that its size limits hold.
+    """Check that a Parquet file is within the size limits, and open it for `pyarrow.parquet`.
 
     Raises:
         FileNotFoundError: The file does not exist.
@@ -84,7 +84,7 @@ def within_bounds(path: Path, file: BinaryIO) -> pa.NativeFile:
 
 
 def as_texts(table: pa.Table) -> pa.Table:
-    """Return a table with its dictionary-encoded texts as plain texts.
+    """Return the same table, but with plain texts instead of dictionary-encoded texts.
 
     Raises:
         ValueError: The plain texts would fill the memory, because a long text is in many rows.
@@ -153,7 +153,7 @@ def _extent(column: pq.ColumnChunkMetaData) -> tuple[int, int]:
 def _see_columns(
     path: Path, file: BinaryIO, columns: Sequence[pq.ColumnChunkMetaData], size: int
 ) -> None:
-    """Refuse columns and pages that declare more data than their bytes can hold."""
+    """Refuse columns and pages that declare too much data for their number of bytes."""
     if unknown := {column.compression for column in columns} - _CODECS:
         raise UnsafeFileError(path, f"a table with the compression {min(unknown)}")
     unpacked = 0

@@ -37,7 +37,7 @@ class RunPaths:
 
     @property
     def processes(self) -> Path:
-        """Every process that the run started on its hosts, one JSON line each."""
+        """All processes that the run started on the hosts; a line of JSON for each process."""
         return self.root / "processes.jsonl"
 
     @property
@@ -72,7 +72,7 @@ class RunPaths:
 
     @property
     def statistics(self) -> Path:
-        """Folder of the data that pages and trends show: `<name>.parquet`."""
+        """Folder of the statistics that pages and trends show: `<name>.parquet`."""
         return self.root / "statistics"
 
     @property
@@ -102,7 +102,7 @@ class RunPaths:
 
     @property
     def kept(self) -> Path:
-        """The files of a kept cluster that is still running; the run's own files are copies."""
+        """The files of a kept cluster that is still running. The run has copies of them."""
         return self.root / "kept"
 
     @property

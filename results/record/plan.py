@@ -46,7 +46,7 @@ NEMESIS_KINDS = (
     "wipe", "bit-flip", "disk", "clock", "leadership", "topics", "outage", "keeper",
     "keeper-links", "double", "stall", "stall-clients", "aftermath", "remade", "connections",
     "client-connections", "resources", "slow-disks", "disk-errors", "lost-flushes")  # fmt: skip
-"""The fault families. In a plan's `nemesis`, `all` means every family that works on its hosts."""
+"""The fault families. In a plan's `nemesis`, `all` means every family that fits the hosts."""
 ALL = "all"
 MAX_TIME_LIMIT_S = 7 * 86_400
 
@@ -60,11 +60,11 @@ FIRST_WITH_PRODUCER_IDS = (0, 11)
 
 REFERENCE = "reference"
 SIMULATED = "simulated"
-"""Value of `hosts` for the reference cluster in virtual time, without real hosts."""
+"""Value of `hosts` for the reference cluster. It runs in virtual time, without real hosts."""
 ATTACHED = "attached"
 """Value of `hosts` for a cluster that is already running. A file lists the permitted commands."""
 NEWEST = ".".join(map(str, NEWEST_KAFKA))
-"""The Kafka version whose rules apply to other systems."""
+"""The newest known Kafka version. Its rules apply to systems other than Kafka."""
 
 
 class Plan(Part):
@@ -76,11 +76,11 @@ class Plan(Part):
     system: str = "kafka:4.3.1"
     """The system under test, in a form of `results.record.systems`."""
     version: str | None = Field(default=None, pattern=r"^[0-9][0-9A-Za-z.+_-]{0,60}$")
-    """Kafka version of a build of the user, as its jars report it."""
+    """For a Kafka that the user built: the version that the jars report."""
     broker_ids: tuple[int, ...] | None = None
-    """Broker ids of a system `attached:FILE` or `command:FILE`; by default 1, 2, ..."""
+    """Broker ids, if `system` is `attached:FILE` or `command:FILE`; by default 1, 2, ..."""
     prefix: str | None = Field(default=None, pattern=r"^logquake-[0-9a-f]{8}-$")
-    """Prefix of topics, groups and transactional ids on an attached cluster, unique to the run."""
+    """On an attached cluster: the run's prefix for topics, groups and transactional ids."""
     bug: str | None = None
     """For the reference cluster: the bug to switch on."""
     hosts: str = Field(
@@ -88,42 +88,42 @@ class Plan(Part):
     )
     """`ssh:HOSTS.toml` names a file with the hosts. `simulated` is virtual time without hosts."""
     image: str | None = None
-    """Image of docker containers, with Java or with Kafka."""
+    """Image for docker containers. It contains Java or Kafka."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """Size in MiB of a file system for each node's data; by default, the store's disk is used."""
+    """MiB of a separate file system for each node's data; by default, the store's disk is used."""
     nodes: int = Field(default=3, ge=1, le=9)
     """Number of brokers, named `n1`, `n2`, ..."""
     controllers: int = Field(default=3, ge=1, le=5)
-    """In mode `controllers`: number of separate controllers, named `n101`, `n102`, ..."""
+    """Number of separate controllers (`n101`, `n102`, ...) in the mode `controllers`."""
     replication: int = Field(default=3, ge=1, le=9)
     topics: int = Field(default=2, ge=1, le=64)
     partitions: int = Field(default=4, ge=1, le=256)
     """Number of partitions of each topic."""
     workload: str = Field(default="log", pattern=WORKLOAD)
-    """A name in `workloads.registry`, or `script`: a scenario's steps send and read messages."""
+    """A name in `workloads.registry`, or `script` if a scenario's steps send and read messages."""
     nemesis: tuple[str, ...] = ("partition", "kill", "pause")
     nemesis_interval_s: float = Field(default=6, gt=0)
     warmup_s: float = Field(default=5, ge=0)
     time_limit_s: float = Field(default=60, gt=0, le=MAX_TIME_LIMIT_S)
     load: Load = Load.LIGHT
-    """Decides the defaults for the rate and amount of sends, and for the number of senders."""
+    """The load decides how often, how much and from how many processes clients send by default."""
     rate: float = Field(default=500, ge=0)
-    """Operations per second of all processes; 0 for no limit. The workload txn defaults to 100."""
+    """Operations per second of all processes; 0 means no limit. The default of `txn` is 100."""
     concurrency: int = Field(default=16, ge=1, le=4096)
     """Number of logical processes."""
     workers: int = Field(default=2, ge=1, le=64)
     """Number of operating system processes that run the logical processes."""
     acks: Literal["0", "1", "all"] = "all"
     idempotence: bool | None = None
-    """By default, on with acks=all if the message format permits it, as in Kafka's clients."""
+    """By default on if acks=all and the message format permits it, as in Kafka's clients."""
     retries: int | None = Field(default=None, ge=0)
-    """By default the client's own default: no limit until the delivery timeout."""
+    """By default as in the client: retries are unlimited until the delivery timeout."""
     client_version: str | None = Field(default=None, pattern=r"^\d+\.\d+\.\d+$")
     """Version of librdkafka and confluent-kafka; by default the version that Logquake installs."""
     client_kind: str | None = Field(default=None, pattern=CLIENT_KINDS)
     """`java` or `java:VERSION` for Kafka's own clients; by default `librdkafka`."""
     group_protocol: GroupProtocol = "mixed"
-    """Protocol of group members. `mixed`: both protocols, if the consumer protocol is supported."""
+    """Protocol of group members. `mixed` uses both, if the consumer protocol is supported."""
     linger_ms: float = Field(default=5, ge=0)
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd", "mixed"] = "none"
     """`mixed` gives each worker a different compression."""
@@ -131,17 +131,17 @@ class Plan(Part):
     payload_bytes: int = Field(default=100, ge=8, le=1_000_000)
     """The size of each message. From 20 bytes on, readers notice any changed byte."""
     keys: int = Field(default=0, ge=0, le=1_000_000)
-    """Keys per partition; 0: each message has its own key. Workload keyed: by default 8..32."""
+    """Keys per partition, for `keyed` 8 to 32 by default; 0 gives each message its own key."""
     delivery_timeout_s: float = Field(default=30, gt=0)
-    """Time after which a producer gives up a message. Without `go-on`, this exceeds all faults."""
+    """Time until a producer gives up a message. Without `go-on`, it is longer than all faults."""
     transaction_timeout_s: float = Field(default=10, gt=0)
     """Time after which a coordinator aborts an open transaction (`transaction.timeout.ms`)."""
     after_timeout: Literal["discard", "go-on"] = "discard"
-    """A transactional client's action after a timeout: replace its producer, or use it again."""
+    """After a timeout, a transactional client discards its producer, or goes on with it."""
     min_insync: int = Field(default=2, ge=1, le=9)
     drawn: bool = False
-    """Whether `nemesis` was left at its default or was `all`. Such a run need not execute every
-    family, if it executed enough faults."""
+    """Whether `nemesis` was `all` or its default. Such a run needs enough faults, but need not
+    execute every family."""
     heap_mb: int = Field(default=512, ge=16, le=65_536)
     """Heap of each broker's or controller's JVM, in MiB."""
     judge: Judge = Judge.CONTRACT
@@ -153,13 +153,13 @@ class Plan(Part):
     swarm: bool = False
     """Whether unset settings are chosen at random from the seed (`harness/swarm.py`)."""
     swarmed: tuple[str, ...] = ()
-    """Names of the settings chosen this way: `rate`, `broker.num.io.threads`."""
+    """Names of the settings that were chosen at random: `rate`, `broker.num.io.threads`."""
     broker: dict[str, str] = Field(default_factory=dict)
     """Broker settings of the user: `--set KEY=VALUE`."""
     node: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Settings of single nodes, which override `broker`: `[node.n101]`."""
     features: dict[str, int] = Field(default_factory=dict)
-    """Feature levels of KRaft for formatting the disks (KIP-584), for example
+    """KRaft's feature levels (KIP-584) with which disks are formatted, such as
     `"eligible.leader.replicas.version" = 0`. Other features keep the version's default."""
     client: dict[str, str] = Field(default_factory=dict)
     """librdkafka settings of the user: `--client KEY=VALUE`."""
@@ -277,12 +277,12 @@ class Plan(Part):
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
-        """All (topic, partition) pairs, in order. Each value contains the pair's number, from 1."""
+        """All (topic, partition) pairs, in order. A value contains its pair's number, from 1."""
         return [(topic, part) for topic in self.topic_names for part in range(self.partitions)]
 
     @property
     def crews(self) -> int:
-        """Number of workers to start, at most one for each logical process."""
+        """Number of workers to start. There are not more workers than logical processes."""
         return min(self.workers, self.concurrency)
 
     @property
@@ -299,7 +299,7 @@ class Plan(Part):
 
     @property
     def reuses_sequences(self) -> bool:
-        """Whether clients that continue may reuse a sequence number, as librdkafka does."""
+        """Whether a client that goes on may use a sequence number again, as librdkafka does."""
         return self.goes_on and not self.wants_java
 
     @property
@@ -309,7 +309,7 @@ class Plan(Part):
 
     @property
     def inputs(self) -> list[str]:
-        """The topics that group members read. For `pipeline`, this is all topics but the last."""
+        """The topics that group members read: all topics, but in `pipeline` not the last topic."""
         return self.topic_names[:-1] if self.workload == "pipeline" else self.topic_names
 
     @property
@@ -319,10 +319,10 @@ class Plan(Part):
 
     @property
     def hanging_after_s(self) -> float:
-        """Seconds after which a transaction counts as hanging if its coordinator has not ended it.
+        """Seconds after which an open transaction counts as hanging.
 
-        It is the sum of the transaction timeout, the interval of the coordinator's timeout check,
-        and the time to write the markers.
+        They are the sum of the transaction timeout, the interval at which the coordinator checks
+        timeouts, and the time to write the markers.
         """
         looks_s = abort_interval_s(self.broker, self.version_numbers if self.is_kafka else None)
         return self.transaction_timeout_s + looks_s + MARKERS_S
@@ -338,14 +338,14 @@ class Plan(Part):
         return self._may_have("resources", "few-", "little-")
 
     def _may_have(self, family: str, *kinds: str) -> bool:
-        """Return whether faults of a family may occur; handwritten ones match by prefix."""
+        """Return whether faults of a family may occur; handwritten faults match by prefix."""
         if self.faults is not None:
             return any(fault.kind.startswith(kinds) for fault in self.faults)
         return not {family, ALL}.isdisjoint(self.nemesis)
 
     @property
     def idempotent(self) -> bool:
-        """Whether producers are idempotent, after the default is applied."""
+        """Whether producers are idempotent, by the plan or by default."""
         if self.idempotence is None:
             return self.acks == "all" and self.keeps_producer_ids
         return self.idempotence
@@ -368,7 +368,7 @@ class Plan(Part):
 
     @property
     def kafka_version(self) -> str:
-        """`3.9.1` for `kafka:3.9.1:combined`; for another system, the version whose rules apply."""
+        """`3.9.1` for `kafka:3.9.1:combined`; for other systems, the version whose rules apply."""
         return self.named.version or self.version or NEWEST
 
     @property
@@ -388,7 +388,7 @@ class Plan(Part):
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The version as numbers, (0, 11, 0, 3). A newer version counts as the newest known one."""
+        """The version as numbers, (0, 11, 0, 3); for unknown newer versions, `NEWEST`."""
         return known_numbers(self.kafka_version)
 
     @property
@@ -398,7 +398,7 @@ class Plan(Part):
 
     @property
     def mode(self) -> Mode:
-        """Where the metadata are kept: as `system` says, or as usual in this version."""
+        """Where the metadata are kept. If `system` does not say it, the version decides."""
         named = self.named
         if named.mode is not None:
             return named.mode
@@ -438,7 +438,7 @@ class Plan(Part):
 
     @property
     def takeover_s(self) -> float:
-        """Maximum seconds until another broker replaces a failed one, timeouts included."""
+        """Maximum seconds until another broker replaces a failed broker, including all timeouts."""
         told = (max(number_of(each.get(name, "")) or 0 for each in self.settings)
                 for name in PATIENCE)  # fmt: skip
         return self.budgets.election_s + sum(told) / 1000
@@ -478,8 +478,8 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
 
     Args:
         path: The file.
-        own: Whether the user named the file. Such a file may be a link or a pipe, but a run's file
-            may not.
+        own: Whether the user named the file. A file that the user named may be a link or a pipe; a
+            file of a run may not.
 
     Raises:
         PlanError: The file cannot be read, or is not TOML.

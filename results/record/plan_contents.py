@@ -1,4 +1,4 @@
-"""The plan's table `contents`: the contents of messages, and how producers batch them.
+"""The plan's table `contents`: the contents of messages, and how producers batch the messages.
 
 A plan without this table behaves like an old plan: payloads of one size, plain headers, and the
 client's default batches. `harness/drawing.py` chooses the table at random from the seed.
@@ -13,18 +13,18 @@ from results.record.plan_parts import Part
 LEAST_BYTES, MOST_BYTES = 8, 1_000_000
 """Limits of a payload's size in bytes."""
 MOST_IN_FLIGHT = 5
-"""Maximum requests in flight of an idempotent producer, because brokers remember its last five
-batches (KIP-98)."""
+"""Maximum number of requests that an idempotent producer may have in flight, because brokers
+remember only the last five batches of a producer (KIP-98)."""
 
 
 class Contents(Part):
-    """The contents of messages besides their numbers (values), and the batching of producers."""
+    """What messages contain besides their numbers (values), and how producers batch messages."""
 
     sizes: tuple[tuple[int, int], ...] = ()
     """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, and one in
-    5000 has 980000 bytes. All others have `payload_bytes`."""
+    5000 has 980000 bytes. All other messages have `payload_bytes`."""
     headers: Literal["plain", "mixed"] = "plain"
-    """`mixed` means null and empty values, repeated and empty names, many headers, and long ones.
+    """`mixed` means: null or empty values, repeated or empty names, many headers, or long headers.
     """
     batch_bytes: int | None = Field(default=None, ge=1, le=100_000_000)
     """Producers' `batch.size`; by default the client's own default."""
@@ -47,7 +47,7 @@ class Contents(Part):
 
 
 def in_flight_refusal(contents: Contents, *, idempotent: bool) -> str | None:
-    """Return why producers cannot have this many requests in flight; None if they can."""
+    """Return why producers cannot have this many requests in flight at once; None if they can."""
     asked = contents.max_in_flight
     if not idempotent or asked is None or asked <= MOST_IN_FLIGHT:
         return None

@@ -14,13 +14,13 @@ FORMS = {
     " hyphens, with a letter or digit first",
     "client_kind": "use java, java:VERSION (such as java:4.3.1), or librdkafka (the default)",
 }
-"""Descriptions of the values that some plan keys accept, by key."""
+"""For some keys of the plan, a description of the values that the key accepts."""
 CLIENT_KINDS = r"^librdkafka$|^java(:\d{1,4}(\.\d{1,4}){2,3})?$"
 """Pattern of the values that `--client-kind` accepts."""
 
 
 class Part(BaseModel):
-    """Base class of a plan's tables. An unknown key is an error, not a silent default."""
+    """Base class of a plan's tables. A table with an unknown key is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -29,7 +29,8 @@ class Budgets(Part):
     """Time limits of recovery in seconds, counted from the last heal."""
 
     heal_s: float = Field(default=60, gt=0)
-    """Limit until the faults are healed and all brokers are back. The other limits begin then."""
+    """Limit until the faults are healed and all brokers are back. The other limits begin at that
+    time."""
     unavailable_s: float = Field(default=30, gt=0)
     """Limit until every partition accepts messages again."""
     election_s: float = Field(default=15, gt=0)
@@ -37,7 +38,7 @@ class Budgets(Part):
     isr_s: float = Field(default=60, gt=0)
     """Limit until every in-sync replica set is full again."""
     group_s: float = Field(default=30, gt=0)
-    """Limit until each group has read a message from each partition that accepted messages."""
+    """Limit until each group has read from each partition that accepted messages."""
 
 
 class Minimums(Part):
@@ -50,11 +51,12 @@ class Minimums(Part):
     confirmed_faults: int | None = Field(default=None, ge=0)
     """Minimum number of confirmed faults; by default half of the scheduled faults."""
     around_faults: int = Field(default=1, ge=0)
-    """Minimum number of ok ops in each of three periods: before, during and after the faults."""
+    """Minimum number of successful ops in each of three periods: before, during and after the
+    faults."""
 
 
 class PlannedFault(Part):
-    """One handwritten fault: its time, kind, target and duration."""
+    """A handwritten fault: when it begins, its kind, its target and its duration."""
 
     at_s: float = Field(default=0, ge=0)
     """Seconds from the start of the main phase; with `when`, the earliest time."""
@@ -83,9 +85,9 @@ class ScenarioPlan(Part):
     form: Literal["article", "clean"] | None = None
     """`article`: as in the article. `clean`: without a setting that allows a loss."""
     way: Literal["restart", "move"] | None = None
-    """In the clean form: whether the broker restarts, or leadership moves."""
+    """In the form `clean`: whether the scenario restarts the broker or moves the leadership."""
     late: Literal["new-leader", "old-leader"] | None = None
-    """The node that learns only later that the controller changed the leader."""
+    """The node that is late to learn of the new leader that the controller chose."""
     elr: bool | None = None
     """Whether eligible leader replicas (KIP-966) are on."""
     transactions: bool | None = None

@@ -14,7 +14,7 @@ def refusal_of(invalid: ValidationError, plan: type[Part]) -> str:
 
     Args:
         invalid: All validation errors.
-        plan: The model of a complete plan.
+        plan: The class of complete plans, which knows all keys.
     """
     first = invalid.errors(include_url=False)[0]
     *tables, name = map(str, first["loc"] or ("",))

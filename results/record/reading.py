@@ -1,10 +1,10 @@
 """Open and read files of a run safely, because any user may have written them.
 
-A run's folder may come from another user, through a shared store or an archive. A file in it may be
-a link to another place, a pipe that never returns data, or a file that fills the memory. So all
-readers open files here. This module follows no links, never waits, and reads only regular files of
-a limited size (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder inside the run may be a link, too. So
-a caller that opens a file in such a folder also passes the run's folder.
+A run's folder may come from another user, for example through a shared store or in an archive. A
+file in it may be a link to another place, a pipe that never returns data, or a file that fills the
+memory. So all readers open files here. This module follows no links, never waits, and reads only
+regular files of a limited size (man 2 open: O_NOFOLLOW, O_NONBLOCK). A folder inside the run may be
+a link, too. So a caller that opens a file in such a folder also passes the run's folder.
 """
 
 import errno
@@ -22,10 +22,10 @@ MAX_VALUES = 4_000_000
 """Maximum number of values in JSON. An empty list has three bytes in the file, and sixty in memory.
 """
 MAX_PLAN_BYTES = 1 << 18
-"""Maximum size of a plan. The slowest TOML takes seconds per mebibyte."""
+"""Maximum size of a plan. In the worst case, a mebibyte of TOML takes seconds."""
 MAX_DOTS = 32
-"""Maximum number of dots in a line of TOML. The time for a dotted key grows with the square of its
-parts."""
+"""Maximum number of dots in a line of TOML. The time to parse a dotted key grows with the square of
+the number of dots."""
 _DOTTED = re.compile(rf"^(?!\s*#)(?:[^.\n]*\.){{{MAX_DOTS + 1}}}", re.MULTILINE)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -51,7 +51,7 @@ def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = N
 
     Args:
         path: The file; its last component must not be a link.
-        max_bytes: Maximum size; None for no limit, if the caller reads in pieces.
+        max_bytes: Maximum size; None means no limit, for callers that read the file in pieces.
         root: The run's folder. No folder between this folder and the file may be a link.
 
     Raises:
@@ -69,7 +69,7 @@ def open_file(path: Path, *, max_bytes: int | None = None, root: Path | None = N
 
 
 def open_folder(path: Path, *, root: Path) -> int:
-    """Return a descriptor of a run's folder, for opening files in it by name.
+    """Return a descriptor of a run's folder, with which files in this folder can be opened by name.
 
     Args:
         path: The folder.
@@ -103,7 +103,7 @@ def open_lock(path: Path) -> int:
 
 
 def _opened(path: Path, flags: int, max_bytes: int | None, folder: int | None = None) -> int:
-    """Return a descriptor of a regular file of limited size, by path or in an open folder."""
+    """Open a regular file of limited size, by path or in an open folder; return a descriptor."""
     try:
         handle = os.open(path if folder is None else path.name, flags, 0o644, dir_fd=folder)
     except OSError as refused:
@@ -158,7 +158,7 @@ def read_text(path: Path, *, max_bytes: int = MAX_BYTES, root: Path | None = Non
 def read_lines(path: Path) -> list[bytes]:
     """Return the lines of a regular file without line ends; empty if the file is missing.
 
-    The last item is the text after the last line end: empty, or a line that a crash cut off.
+    The last item is the text after the last line end. It is empty, or a line that a crash cut off.
 
     Raises:
         UnsafeFileError, OSError: As in `open_file`.
@@ -173,7 +173,7 @@ def parse_json(text: str | bytes) -> object:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: The text is not JSON, or has more values or deeper nesting than a run writes.
+        ValueError: The text is not JSON, or a run never writes so many values or such deep nesting.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if sum(data.count(sign) for sign in b",[{") > MAX_VALUES:
@@ -189,7 +189,7 @@ def parse_toml(text: str) -> dict[str, object]:
     """Return the values of a plan's TOML text.
 
     Raises:
-        ValueError: The text is not TOML, or is longer or nested deeper than a run's plan.
+        ValueError: The text is not TOML, or no run's plan is so long or so deeply nested.
     """
     if len(text) > MAX_PLAN_BYTES:
         raise ValueError(f"the text is longer than {_size(MAX_PLAN_BYTES)}")

@@ -1,4 +1,4 @@
-"""Time, waiting, locks and tasks, either of this machine or of a simulation.
+"""Clocks, waits, locks and tasks, either of this machine or of a simulation.
 
 Code that must also run in virtual time uses the clock in `results.record.clock`, and the events,
 locks and tasks of this module. Such code need not know whether its time is virtual. Tasks of a
@@ -88,8 +88,8 @@ class Runtime(Protocol):
     """The environment of blocking code: a clock, events, locks and tasks.
 
     Attributes:
-        repeats: Whether the whole run can be repeated from its seed. If the process of such a run
-            dies, its files may be incomplete.
+        repeats: Whether the seed is enough to repeat the whole run. If the process of such a run
+            dies, the files of the run may be incomplete.
     """
 
     repeats: bool
@@ -186,7 +186,7 @@ _RUNTIME: ContextVar[Runtime] = ContextVar("runtime", default=Threads())  # noqa
 
 
 def runtime() -> Runtime:
-    """Return the current runtime; a new thread uses this machine's runtime."""
+    """Return the current runtime; in a new thread, this is this machine's runtime."""
     return _RUNTIME.get()
 
 
@@ -231,7 +231,7 @@ def all_of(works: Sequence[Callable[[], T]], name: str) -> list[T]:
     """Run all functions concurrently, wait until each has ended, and return their results in order.
 
     Raises:
-        Exception: The exception of the first function in the list that raised one.
+        Exception: A function raised it. If several functions failed, the first in the list counts.
     """
     tasks = [start(work, name, awaited=True) for work in works]
     for each in tasks:

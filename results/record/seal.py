@@ -8,14 +8,14 @@ from results.record.reading import open_file
 
 _LENGTH_BYTES = 4
 _TAIL_BYTES = _LENGTH_BYTES + len(b"PAR1")
-"""Size of the end of a Parquet file: the footer's length and the format's name."""
+"""Bytes at the end of a Parquet file, which contain the footer's length and the format's name."""
 
 
 def seal(path: Path) -> str:
     """Return a digest of a Parquet file's footer, which lists the position of all data.
 
-    Pages have their own checksums, but the footer has none. A flipped bit in the footer could make
-    a reader use the values of another row group.
+    Pages have their own checksums, but the footer has none. If a bit in the footer flips, a reader
+    could take the values from another row group.
 
     Raises:
         OSError: The file cannot be read.

@@ -21,7 +21,7 @@ class Shape:
         headers: Whether the message format has headers.
         others: (size, N) for each other size: one message in N has this size.
         mixed: Whether headers are mixed.
-        salt: Number that decides which messages have the other sizes.
+        salt: A number from which the messages with the other sizes are chosen.
         keys: Number of keys per partition (`keys`); 0 means each message has its own key.
     """
 
@@ -47,7 +47,7 @@ class Shape:
         return np.flatnonzero(drawn < np.uint64(self._limits()[-1]))
 
     def _limits(self) -> list[int]:
-        """Return the hash limits that decide which values get each of the other payload sizes."""
+        """Return the limits between the hashes of values that have different payload sizes."""
         shares = (ALL // one_in for _, one_in in self.others)
         return list(accumulate(shares))
 

@@ -1,6 +1,6 @@
 """Share groups (KIP-932): the plans that can have them, and the broker settings for them.
 
-Kafka supports them for production since 4.2, with a delivery limit for each group since 4.3
+Kafka supports share groups for production since 4.2, and a delivery limit for each group since 4.3
 (KIP-1240). librdkafka 2.16 supports them as a preview. A record is locked for the member that
 acquired it. If a record was delivered `limit` times and never accepted, it is not delivered again.
 """
@@ -34,7 +34,7 @@ OF_BROKERS: Mapping[str, str] = {
 }
 """Broker settings: locks and sessions that expire within a run, and a high delivery limit."""
 REQUEST_S = 10.0
-"""Time that a member waits for a response before it closes the connection; not configurable."""
+"""The time that a member waits for a response before it closes the connection. It is fixed."""
 STATE_COPIES = "share.coordinator.state.topic.replication.factor"
 
 
@@ -75,7 +75,7 @@ class Asked(Protocol):
 
     @property
     def client_kind(self) -> str | None:
-        """Kafka's own Java client with its version, if the workload uses it."""
+        """Kafka's own Java client and the client's version, if the workload uses this client."""
 
 
 def has_shares(plan: Asked) -> bool:
@@ -84,7 +84,7 @@ def has_shares(plan: Asked) -> bool:
 
 
 def shares_refusal(plan: Asked) -> str | None:
-    """Return in one sentence why a plan cannot have its share group; None if it can."""
+    """Return one sentence: why a plan cannot have a share group; None if it can have one."""
     if not has_shares(plan):
         return None
     library = tuple(map(int, plan.client_version.split("."))) if plan.client_version else None
@@ -112,7 +112,7 @@ def shares_refusal(plan: Asked) -> str | None:
 
 
 def group_settings(plan: Asked) -> dict[str, str]:
-    """Return the share group's settings: start at the earliest offset, and the delivery limit."""
+    """Return the share group's settings: start from the earliest offset, and limit deliveries."""
     return {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": str(limit(plan))}
 
 
@@ -126,7 +126,7 @@ def limit(plan: Asked) -> int:
 
 
 def hold_s(plan: Asked) -> float:
-    """Return the minimum seconds for which a silent member keeps a record.
+    """Return the shortest time, in seconds, for which a silent member keeps a record locked.
 
     The record is released when its lock expires, when the session expires, or when the member gives
     up its request.

@@ -3,9 +3,9 @@
 The record's own numbers are unique over all workers, and therefore long: op 1099511637417, value
 4295098761. The ops of a process are counted from 1 in the order of their ids. A value's name
 consists of its partition and its sequence number; the `v` distinguishes it from an offset. All
-records, including old ones, contain the data for these names. A process number is never used twice,
-because a thread continues as a new process after each op with the outcome `info`. So a name refers
-to one op of a run.
+records, including old ones, contain the data for these names. After each op with the outcome
+`info`, a thread continues as a new process with a new number. So a name refers to only one op of a
+run.
 """
 
 import re
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from results.record.values import SEQUENCE_BITS, pack_value, partition_number_of
 
 MESSAGE = "message"
-"""In a scripted run, the value with sequence number k is named `message` plus k."""
+"""In a scripted run, the value with the sequence number 1 is named `message1`."""
 _OP = re.compile(r"p(\d{1,18})#(\d{1,18})")
 _VALUE = re.compile(r"(.*\D)(\d{1,10})")
 _SEQUENCES = (1 << SEQUENCE_BITS) - 1
@@ -62,7 +62,7 @@ def value_name(value: int, prefixes: Sequence[str]) -> str | None:
 
 
 def value_named(name: str, prefixes: Sequence[str]) -> int | None:
-    """Return the value of a name, or None if no value has this name in this plan."""
+    """Return the value with this name, or None if no value of this plan has the name."""
     found = _VALUE.fullmatch(name)
     if found is None or found[1] not in prefixes or int(found[2]) > _SEQUENCES:
         return None

@@ -1,4 +1,4 @@
-"""Locate the rows of a live stream by op id, so that parallel tasks can read sections of it.
+"""Find the rows of a live stream by op id, so that parallel tasks can read parts of the stream.
 
 A span is a message of a stream, or a row group of a packed stream. To find spans, this module reads
 only message headers and the column of op ids. The tasks read the other data.
@@ -29,8 +29,8 @@ class Span:
     """A section of a stream with consecutive rows.
 
     Attributes:
-        at: Position: a byte offset, or the number of a row group.
-        size: Size in bytes, for a packed stream the approximate size before packing.
+        at: Where the span begins: a byte offset in the stream, or the index of a row group.
+        size: Size in bytes. For a packed stream, this is the approximate size before packing.
         low: Smallest op id; the lowest possible number if unknown.
         high: Largest op id; the highest possible number if unknown.
     """
@@ -45,8 +45,8 @@ def spans(path: Path) -> Iterator[Span]:
     """Yield the spans of a live stream, in order.
 
     Raises:
-        OSError, ValueError, pa.ArrowException: The stream has no end mark, or is damaged after the
-            yielded spans.
+        OSError, ValueError, pa.ArrowException: The stream is damaged after the yielded spans, or
+            has no end mark.
     """
     table = table_of(path)
     with open_file(path, root=root_of(path)) as file:
@@ -70,7 +70,7 @@ def spans(path: Path) -> Iterator[Span]:
 
 
 def span_rows(path: Path, places: Sequence[int]) -> Iterator[tuple[int, pa.RecordBatch | None]]:
-    """For each given span, yield (position, None), then (position, batch) for each of its batches.
+    """For each span, yield (`at`, None), and then (`at`, batch) for each batch of the span.
 
     Args:
         path: The stream.
@@ -110,7 +110,7 @@ def _schema_of(file: BinaryIO, table: str) -> pa.Schema:
 
 
 def _ops(file: BinaryIO, header: bytes, body: int, schema: pa.Schema) -> tuple[int, int]:
-    """Return the smallest and largest op id of a message, without checking the message."""
+    """Return the smallest and largest op id of a message; the message is not checked."""
     if OP_ID not in schema.names:
         return _ANY
     # All columns before the op id are integers, with two buffers each: validity and values.

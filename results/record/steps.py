@@ -1,8 +1,8 @@
 """The steps of a scripted run, `steps.jsonl`: their actions, waits and observations, in order.
 
-The logs of replicas at a step are in the tables `replica_records` and `replica_states`, with the
-step's name as `snapshot`. Copies of the replicas' files are in `snapshots/<step>/<node>/data`.
-`steps.jsonl` contains the data that no table has.
+The logs of replicas at a step are in the tables `replica_records` and `replica_states`. In these
+rows, `snapshot` is the name of the step. Copies of the replicas' files are in
+`snapshots/<step>/<node>/data`. `steps.jsonl` contains the data that no table has.
 """
 
 from pathlib import Path
@@ -34,7 +34,8 @@ class Waited(_Row):
     what: str
     """The condition: `the high watermark of n2 on disk is 1`."""
     saw: str
-    """The last observed state: the condition if it came true, otherwise the state found instead."""
+    """The last observation: the condition if it became true, otherwise what was observed
+    instead."""
     took_s: float
     came: bool
 
@@ -44,9 +45,9 @@ class Belief(_Row):
 
     node: str
     leader: int | None
-    """None means the broker knows of no leader."""
+    """None means that the broker does not know a leader."""
     leader_epoch: int | None
-    """None means the broker's version does not report it."""
+    """None means that this version of the broker does not report it."""
     isr: tuple[int, ...] = ()
 
 
@@ -73,17 +74,18 @@ class Span(_Row):
 
     first: int
     last: int
-    """Last offset, inclusive; equal to `first` for a single record."""
+    """The offset of the last record; equal to `first` if there is only one record."""
     epoch: int
     name: str = ""
-    """Short content: `topic other-1`, `leader change`; empty if not interesting."""
+    """The contents in a few words: `topic other-1`, `leader change`; empty if they do not
+    matter."""
 
 
 class LogAtStep(_Row):
     """A controller's `__cluster_metadata` log, for the drawing; no table of the record contains it.
 
-    Records that are equal on every node may form one span. The records that the step is about are
-    listed singly.
+    Records that are equal on every node may form one span. Each record that the step is about has a
+    span of its own.
     """
 
     node: str
@@ -92,7 +94,7 @@ class LogAtStep(_Row):
     end: int
     """Log end offset."""
     high_watermark: int | None = None
-    """None means the node knows no high watermark."""
+    """None means that the node does not know a high watermark."""
     start: int = 0
     """Log start offset."""
 
@@ -116,18 +118,19 @@ class Step(_Row):
         number: Number of the step, from 1.
         name: `step-01`, also the name of the snapshot at its end.
         tells: A sentence about the step's events, for people.
-        why: The lesson of the step; may be empty.
+        why: What the step shows; may be empty.
         did: The actions as phrases, in order.
-        waited: The conditions waited for, in order.
+        waited: The conditions for which the step waited, in order.
         begun_ns, ended_ns: Nanoseconds since the run's start.
         nodes: Brokers, and separate controllers.
-        leader, leader_epoch, isr: State of the scenario's partition at the step's end, from the
-            cluster's metadata; leader None means no leader.
+        leader, leader_epoch, isr: The partition of the scenario at the end of the step, from the
+            cluster's metadata. If `leader` is None, there was no leader.
         beliefs: The view of each broker that responded.
         answers: Responses to the step's requests.
         lines: Lines of brokers' logs.
-        logs: Logs of the quorum's nodes, for a scenario about the quorum; these logs are drawn.
-        quorum: Views of the quorum's nodes, for a scenario about the quorum.
+        logs: In a scenario about the quorum: the logs of the quorum's nodes. The page draws these
+            logs.
+        quorum: In a scenario about the quorum: how each of its nodes sees the quorum.
         failed: Reason why the scenario ended at this step; empty if it continued.
     """
 

@@ -30,7 +30,7 @@ class Stopping(Protocol):
 
 
 def stop_refusal(plan: Stopping) -> str | None:
-    """Return why a run cannot be judged during the run; None if it can, or if not requested."""
+    """Return why the plan's run cannot be judged while it runs; None if nothing prevents it."""
     if not plan.stop_on_violation:
         return None
     refusals = {

@@ -19,7 +19,7 @@ class Story(BaseModel):
         name: Name of the scenario: `leader-epoch-1`.
         title: Title in a few words.
         about: Purpose and source, as paragraphs with empty lines between them.
-        moral: The lesson from the end, in a few sentences.
+        moral: What the end of the run shows, in a few sentences.
         expected: The expected end, as text: `invalid: message2 is lost; a reader gets message1,
             message3`.
         as_expected: Whether the run ended as expected; None if not known yet.
@@ -28,8 +28,9 @@ class Story(BaseModel):
         roles: Names of nodes in the scenario: `{"n1": "A", "n2": "B"}`; other nodes are n3, ...
         spectators: Nodes without a replica, which drawings leave out: `n3`, the controller.
         command: The command for the same run: `logquake scenario run leader-epoch-1 --rule ...`.
-        other_commands: The commands for the other values of `rule` (or another compared choice), by
-            value: `{"leader-epoch": "logquake scenario run leader-epoch-1 --rule leader-epoch"}`.
+        other_commands: The commands for runs with another value of `rule`, or of another choice
+            that pages compare. The keys are these values: `{"leader-epoch": "logquake scenario run
+            leader-epoch-1 --rule leader-epoch"}`.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

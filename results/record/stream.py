@@ -1,9 +1,9 @@
 """Append-only Arrow IPC streams, which store rows on disk during a run.
 
-Each stream has one writer (a worker, the observer, the nemesis), so that no process waits for
-another one's lock. Rows are buffered as Python tuples, or written as whole batches. The owner of
-the writer flushes it several times per second. If a crash cuts a stream off, readers get all its
-complete messages.
+Each stream has one writer (a worker, the observer or the nemesis), so no process waits for a lock
+that another process holds. Rows are buffered as Python tuples, or written as whole batches. The
+owner of the writer flushes it several times per second. If a crash cuts a stream off, readers get
+all its complete messages.
 """
 
 import os
@@ -24,7 +24,7 @@ from results.record.tables import LIVE, is_of
 STREAM_SUFFIX = ".arrows"
 MAX_HEADER_BYTES = 1 << 20
 MAX_MESSAGE_BYTES = 256 << 20
-"""Maximum size of one message. Between two flushes, writers collect far less."""
+"""Maximum size of one message. Between two flushes, writers buffer much less than this."""
 _LEAST_BYTES = 8
 """Minimum size of a message: its start marker and its length."""
 _MARK = b"\xff\xff\xff\xff"
@@ -32,8 +32,8 @@ END_MARK = _MARK + bytes(4)
 _LEAST_PACKED_BYTES = 1 << 13
 """A stream smaller than this is not packed, because packing saves little."""
 _ROWS_A_WRITE = 1000
-"""Rows that a repeatable run writes at once. A write takes as long as buffering hundreds of
-rows."""
+"""Rows that a repeatable run writes at once. One write takes as much time as the buffering of
+hundreds of rows."""
 
 
 class StreamWriter:
@@ -63,7 +63,7 @@ class StreamWriter:
             self._rows.append(tuple(row))
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
-        """Write a batch with the stream's schema at once, after the buffered rows."""
+        """Write the buffered rows, then a batch. The batch must have the stream's schema."""
         with self._lock:
             self._write_rows()
             self._ipc.write_batch(batch)
@@ -71,7 +71,7 @@ class StreamWriter:
     def flush(self) -> None:
         """Write the buffered rows to the unbuffered file, so that they survive the process.
 
-        In a run that can be repeated from its seed, rows are written only when there are many.
+        In a run that can be repeated from its seed, rows are written only when many are buffered.
         """
         with self._lock:
             if len(self._rows) >= self._least_rows:
@@ -109,13 +109,13 @@ class StreamTail:
         self._schema: pa.Schema | None = None
 
     def read(self, limit_bytes: int) -> tuple[list[pa.RecordBatch], bool]:
-        """Return the new complete batches, and True if the file has no more of them.
+        """Return the new complete batches, and True if the file has no further complete batch.
 
         A message that is not complete yet is left for the next read.
 
         Args:
-            limit_bytes: Size after which no further message is read; a single message may be
-                longer.
+            limit_bytes: Size after which no further message is read. One message alone may be
+                larger.
 
         Raises:
             OSError, pa.ArrowException: The stream cannot be read, or is not a stream of its table.
@@ -137,7 +137,7 @@ def root_of(stream: Path) -> Path:
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the complete batches of a live stream, up to the first incomplete or damaged one."""
+    """Yield the batches of a live stream, up to the first incomplete or damaged batch."""
     with suppress(OSError, ValueError, pa.ArrowException):
         for _, batch in stream_parts(path):
             if batch is not None:
@@ -145,7 +145,7 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def read_whole(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a live stream, and raise an error if it is damaged or has no end mark.
+    """Yield the batches of a live stream; a damaged stream or a missing end mark is an error.
 
     Raises:
         OSError, ValueError, pa.ArrowException: The stream has no end mark, or is damaged.
@@ -162,7 +162,7 @@ def stream_parts(
 
     Args:
         path: The stream.
-        whole: Whether to raise an error, after reading, if the stream has no end mark.
+        whole: Whether a missing end mark is an error. The error is raised after all batches.
 
     Raises:
         OSError, ValueError, pa.ArrowException: The stream is damaged, or not a stream of its table.
@@ -212,7 +212,7 @@ def _until(
 
 
 def stream_bytes(path: Path) -> int:
-    """Return a live stream's size in bytes; for a packed stream, about its size before packing."""
+    """Return a live stream's size in bytes; for a packed stream, the approximate unpacked size."""
     with open_file(path, root=root_of(path)) as file:
         if is_packed(file):
             return unpacked_bytes(path, file)
@@ -230,10 +230,10 @@ def messages(
     Args:
         file: The stream.
         table: A name in `LIVE`.
-        schema: The stream's schema, if the file's position is already after it.
+        schema: The stream's schema, if the schema was already read from the file.
 
     Raises:
-        pa.ArrowException: The file is not a stream of that table: a message is too large,
+        pa.ArrowException: The file is not a stream of that table: a message is too large, is
             compressed, or has other columns.
     """
     while (data := read_message(file)) is not None:
@@ -250,7 +250,7 @@ def messages(
 
 
 def read_message(file: BinaryIO) -> bytes | None:
-    """Read one complete message; if there is none, leave the position and return None.
+    """Read one complete message; if there is none, keep the file's position and return None.
 
     Raises:
         pa.ArrowException: The data is not a message that a run writes.
@@ -265,7 +265,7 @@ def read_message(file: BinaryIO) -> bytes | None:
 
 
 def message_header(file: BinaryIO) -> tuple[int, bytes, int] | None:
-    """Read the header of a message, and leave the position after it.
+    """Read the header of a message; afterwards, the file's position is after the header.
 
     Returns:
         (start of the message, its header, size of its body). None if there is no complete message;

@@ -9,7 +9,7 @@
 | `attached:FILE.toml` | a cluster that is already running |
 | `command:FILE.toml` | any broker that a command line starts |
 
-`kafka` and `reference` may end with the mode of the metadata: `:combined`.
+The names `kafka...` and `reference` may end with the mode of the metadata, such as `:combined`.
 """
 
 import re
@@ -20,7 +20,7 @@ from functools import lru_cache
 from results.record.terms import KNOWN_MODES, Mode
 
 NEWEST_KAFKA = (4, 3, 1)
-"""The newest known version. A newer Kafka is treated like this one."""
+"""The newest known version. A newer Kafka is treated like this version."""
 OLDEST_KAFKA = (0, 11, 0)
 FIRST_KRAFT = (3, 3, 0)
 """First version with KRaft for production (KIP-833)."""
@@ -28,7 +28,7 @@ FIRST_WITHOUT_ZOOKEEPER = (4, 0, 0)
 VERSION = r"[0-9][0-9A-Za-z.+_-]{0,60}"
 """Pattern of a build's version, as in a plan's `version`: `4.4.0-SNAPSHOT`."""
 MODES = ", ".join(KNOWN_MODES)
-"""The possible modes of the metadata at the end of a system's name."""
+"""The modes of the metadata with which the name of a system may end."""
 _MODE = rf"(?::(?P<mode>{'|'.join(KNOWN_MODES)}))?"
 _FORMS = (
     re.compile(r"kafka:(?P<version>\d+\.\d+\.\d+(?:\.\d+)?)(?:\+(?P<jars>[^:]+))?" + _MODE),
@@ -59,9 +59,9 @@ class SystemName:
 
     Attributes:
         kind: Kind of the system.
-        version: Version of a release; empty if the jars or a file contain it.
+        version: Version of a release; empty if the version is known only from jars or a file.
         path: Folder of a Kafka build of the user, or file of an attached cluster or a command.
-        jars: Jars placed before the release's own jars.
+        jars: Jars that come before the release's own jars on the class path.
         mode: Where the metadata are kept; None for the version's usual mode.
     """
 
@@ -73,12 +73,12 @@ class SystemName:
 
     @property
     def is_yours(self) -> bool:
-        """Whether the name refers to files of the user, which another person's plan must not do."""
+        """Whether the name refers to files of the user. Another person's plan must not do that."""
         return bool(self.path or self.jars)
 
     @property
     def is_strange(self) -> bool:
-        """Whether Logquake does not know where the system keeps its metadata."""
+        """Whether it is unknown to Logquake where the system keeps its metadata."""
         return self.kind in {SystemKind.ATTACHED, SystemKind.COMMAND}
 
     @property
@@ -110,7 +110,7 @@ def system_named(text: str) -> SystemName:
 
 
 def known_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of the known version that stands for the given version.
+    """Return the version as numbers; a version that is too new counts as the newest known version.
 
     For example, `4.4.0-SNAPSHOT` is treated as (4, 3, 1), the newest known version.
     """
@@ -120,7 +120,7 @@ def known_numbers(version: str) -> tuple[int, ...]:
 
 
 def mode_refusal(version: str, mode: Mode) -> str | None:
-    """Return in one sentence why a Kafka version cannot run in a mode; None if it can."""
+    """Return one sentence: why a Kafka version cannot run in a mode; None if it can."""
     numbers = known_numbers(version)
     if numbers < OLDEST_KAFKA:
         return f"Kafka {version} is not supported: use 0.11.0.0 or later"

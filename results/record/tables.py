@@ -1,9 +1,10 @@
 """The columns of a record: one definition for writers, Parquet files, Spark and kernels.
 
-`TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams that are written during a run,
-`record/live/<table>.<writer>.arrows`. In a stream, an op's invocation and its completion are
-separate rows. So if the harness crashes, the record still contains the invocations of open ops.
-Compaction joins the two rows, adds `run_id`, and closes open ops with `info`.
+`TABLES` are the tables of `record/*.parquet`. `LIVE` are the streams
+`record/live/<table>.<writer>.arrows`, which are written during a run. In a stream, an op's
+invocation and its completion are separate rows. So if the harness crashes, the record still
+contains the invocations of open ops. Compaction joins the two rows, adds `run_id`, and closes open
+ops with `info`.
 """
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ Columns = list[tuple[str, pa.DataType]]
 
 DAMAGE = ("damage", pa.int8())
 """Bits for the fields of a record that differ from the message sent (`results.record.contents`).
-The value is 0 for an intact record, null for an unchecked record."""
+The column is 0 for an intact record and null for an unchecked record."""
 LATER_COLUMNS = frozenset({"damage"})
 """Columns that old records do not have. They are null in old records."""
 _OP_COPIES: Columns = [("process", pa.int64()), ("phase", pa.string())]
@@ -143,8 +144,8 @@ _WHOLE: dict[str, Columns] = {
     "truncations": _TRUNCATIONS, "quorum_states": _QUORUM_STATES, "kept_commits": _KEPT_COMMITS,
     "transforms": _TRANSFORMS, "shared": _SHARED,
 }  # fmt: skip
-"""Tables whose live rows are complete. Compaction only adds `run_id`. For `faults`, it also keeps
-only the last row of each `fault_id`, because a fault is written again at each of its steps."""
+"""Tables whose live rows are complete. Compaction only adds `run_id`. In `faults`, it also keeps
+only the last row of each `fault_id`, because each step of a fault writes the fault again."""
 
 LIVE: dict[str, pa.Schema] = {
     "op_invocations": pa.schema(_INVOCATION),
@@ -155,8 +156,8 @@ LIVE: dict[str, pa.Schema] = {
     "arrivals": pa.schema(_ARRIVALS),
     **{name: pa.schema(columns) for name, columns in _WHOLE.items()},
 }  # fmt: skip
-"""Live streams. `arrivals` counts, for each window of 100 ms, the operations that the plan's rate
-offered, and the operations that found no free process."""
+"""Live streams. `arrivals` counts, for each window of 100 ms, how many operations were due at the
+plan's rate, and for how many no process was free."""
 
 _RUN: Columns = [("run_id", pa.string())]
 TABLES: dict[str, pa.Schema] = {
@@ -185,7 +186,7 @@ TABLES: dict[str, pa.Schema] = {
 
 
 def is_of(schema: pa.Schema, table: str) -> bool:
-    """Return whether all columns belong to a live table; an old run may lack some columns."""
+    """Return whether all columns belong to a live table; an old run may have fewer columns."""
     known = LIVE.get(table, pa.schema([]))
     names = schema.names
     return len(set(names)) == len(names) and all(

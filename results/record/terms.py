@@ -5,7 +5,7 @@ from enum import StrEnum
 NO_HANDLE = "Too many open files"
 """The message for EMFILE in the C library, Java and Python (man 3 strerror)."""
 UNMEASURED = "no effect could be measured in time"
-"""Reason why a fault that began is not confirmed, although its effect was checked."""
+"""The reason that is given if a fault began, but no check found its effect."""
 
 
 class Outcome(StrEnum):
@@ -30,7 +30,7 @@ class F(StrEnum):
 
 
 class Isolation(StrEnum):
-    """Isolation level of a consumer: all records, or only those of committed transactions."""
+    """Isolation level: a consumer reads all records, or only records of committed transactions."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -65,7 +65,7 @@ class ShareAct(StrEnum):
 
 
 class Decision(StrEnum):
-    """A client's decision on its transaction. Without a decision, Kafka aborts it."""
+    """A client's decision on its transaction. Kafka aborts a transaction without a decision."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -91,8 +91,8 @@ class Phase(StrEnum):
 class Judge(StrEnum):
     """The rules by which a run is judged.
 
-    `contract` checks the promises that follow from the plan's settings. `strict` allows only
-    anomalies that no system promises to prevent. `jepsen` follows the rules of Jepsen's checker.
+    `contract` checks the promises that follow from the plan's settings. `strict` allows an anomaly
+    only if no system promises to prevent it. `jepsen` follows the rules of Jepsen's checker.
     """
 
     CONTRACT = "contract"
@@ -111,9 +111,9 @@ class Mode(StrEnum):
 
 
 KNOWN_MODES = tuple(each for each in Mode if each is not Mode.HIDDEN)
-"""Modes that the name of a system may end with."""
+"""Modes with which the name of a system may end."""
 QUORUM_TOPIC = "__cluster_metadata"
-"""Topic of the controllers' log. It has one partition and is not a topic of a plan."""
+"""Topic of the controllers' log. The topic has one partition, and no plan contains it."""
 REMADE_PREFIX = "__logquake-remade-"
 """Prefix of the topics that faults delete and create again, and that the judge checks."""
 
@@ -176,4 +176,4 @@ OUTCOME_RANK = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2}
 """An op's outcome is the worst of its messages' outcomes: ok < fail < info."""
 
 VALIDITY_RANK = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
-"""The worst of several verdicts counts: valid < unknown < invalid."""
+"""Of several verdicts, only the worst counts: valid < unknown < invalid."""

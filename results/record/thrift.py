@@ -1,9 +1,9 @@
 """Read the headers of Parquet pages, in Thrift's compact protocol, to check the declared sizes.
 
-Arrow trusts these headers and allocates as many bytes as they declare. The sums in the footer may
-differ from the headers. Arrow skips a field with an unexpected type, takes the last of two fields
-with one number, and truncates numbers to their width. A header that Arrow might read differently
-from this module is refused.
+Arrow trusts these headers and allocates as many bytes as they declare. The sizes in the footer may
+differ from the sizes in these headers. If a field has an unexpected type, Arrow skips it; if two
+fields have the same number, Arrow takes the last one; Arrow truncates numbers that are too wide. So
+this module refuses every header that Arrow might read differently.
 
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
@@ -12,18 +12,18 @@ https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thr
 from dataclasses import dataclass
 
 MAX_DEPTH = 8
-"""Maximum depth of nested structures in a header; Parquet has three."""
+"""Maximum depth of nested structures in a header; in Parquet, the depth is three."""
 _TRUE, _FALSE, _BYTE, _I32, _DOUBLE, _BINARY, _STRUCT = 1, 2, 3, 5, 7, 8, 12
 _NUMBERS = {4: 1 << 15, _I32: 1 << 31, 6: 1 << 63}
-"""Kinds of integers, with the limit of each."""
+"""The kinds of integers and their limits."""
 _MAX_FIELD = (1 << 15) - 1
 _SIZES_DEPTH = 2
-"""Down to this depth, all integers have 32 bits: sizes and counts. Statistics are deeper."""
+"""Down to this depth, all integers are sizes and counts of 32 bits. Statistics are deeper."""
 _VARINT_BYTES, _GOES_ON = 10, 0x80
-"""Maximum number of bytes of an integer, and the bit that marks all bytes but the last."""
+"""Maximum number of bytes of an integer, and the bit that says that more bytes follow."""
 _UNPACKED, _PACKED, _DATA, _DICTIONARY, _DATA_2 = 2, 3, 5, 7, 8
-"""Fields of `PageHeader`. The first field of each of its three structures is the number of
-values."""
+"""Field numbers in `PageHeader`. Three fields are structures, and the first field of such a
+structure is the number of values."""
 _KIND_OF = {
     (0, _UNPACKED): _I32, (0, _PACKED): _I32, (1, 1): _I32,
     (0, _DATA): _STRUCT, (0, _DICTIONARY): _STRUCT, (0, _DATA_2): _STRUCT,
@@ -33,7 +33,7 @@ _KIND_OF = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageHeader:
-    """The sizes of a page: its header, its data (packed and unpacked), and its values."""
+    """The sizes of a page: bytes of the header, bytes of the data, and the number of values."""
 
     header_bytes: int
     packed_bytes: int
@@ -62,7 +62,7 @@ def page_header(data: bytes) -> PageHeader:
 
 
 class _Reader:
-    """A reader of one structure, which stores integers by their path of field numbers."""
+    """A reader of one structure. It stores each integer under a path of field numbers."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -99,7 +99,7 @@ class _Reader:
         return number
 
     def _skip(self, kind: int) -> None:
-        """Skip a value that does not affect any size; pages have no lists, sets or maps."""
+        """Skip a value that affects no size; the headers of pages have no lists, sets or maps."""
         size = {_BYTE: 1, _DOUBLE: 8}.get(kind)
         if size is None and kind == _BINARY:
             size = self._varint()

@@ -1,7 +1,7 @@
-"""`timings.json`: times of a run's command before the run's clock began, and after the run.
+"""`timings.json`: times of the command before the start of the run's clock, and after the run.
 
-Milestones have the times during the run. The judge's times are not milestones, because judging a
-run again must give the same bytes, however long it takes.
+The milestones contain the times during the run. The judge's times are not milestones, because a
+second judging must give the same bytes, even if it takes more or less time.
 """
 
 import json
@@ -19,7 +19,7 @@ class Timings:
 
     Attributes:
         began_ns: Start of the command; negative, because it is before the run's start.
-        judging_ns: Time at which judging began; the engine was ready then.
+        judging_ns: Time at which the engine was ready and judging began.
         judged_ns: Time at which the verdict was written.
         drawn_ns: Time at which the page was written.
     """

@@ -15,7 +15,7 @@ class CreatedTopic:
 
     Attributes:
         topic: Name of the topic.
-        topic_id: Id from the cluster, as a UUID of 36 characters; a topic that is created again
+        topic_id: Id from the cluster, as a UUID of 36 characters. If a topic is created again, it
             gets a new id.
         partitions: Number of partitions.
     """

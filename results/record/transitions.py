@@ -2,7 +2,7 @@
 
 A name consists of an area and a word: `election/leader-killed`. Names contain nothing random, such
 as a node's number or an offset, so the transitions of two runs can be compared. Sizes and lengths
-are grouped into buckets, so the number of names is finite. `docs/reached.md` lists them.
+are grouped into buckets, so the number of names is finite. `docs/reached.md` lists the transitions.
 `checkers/transitions` finds them in a record.
 """
 
@@ -42,7 +42,7 @@ _TOOK: Mapping[str, str] = MappingProxyType({
     "100+": "100 records or more", "unseen": "no observed record",
 })  # fmt: skip
 LENGTHS = tuple(_TOOK)
-"""Buckets for the number of records that a truncation removed; `unseen` if no record was seen."""
+"""Buckets for the number of records that a truncation removed; `unseen` if none was observed."""
 TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "leader-epoch": "where a leader epoch ends in the leader's log",
     "high-watermark": "at its own high watermark",
@@ -51,7 +51,7 @@ TRUNCATIONS: Mapping[str, str] = MappingProxyType({
     "recovery": "at a damaged batch, during log recovery",
     "other": "for another reason, or for a reason that its log does not show",
 })  # fmt: skip
-"""The positions where a replica may truncate its log, which show the rule that it used."""
+"""The places at which a replica may truncate its log. They show which rule the replica used."""
 STREAKS = ("1", "2", "3+")
 """Buckets for the number of consecutive epochs."""
 DELIVERIES = ("2", "3-4", "5+")
@@ -65,7 +65,7 @@ _ONLY_FROM: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "candidate": ("unattached", "voted", "follower", "prospective", "candidate", "resigned"),
     "leader": ("candidate",), "resigned": ("leader",),
 })  # fmt: skip
-"""For some voter states: all states from which a voter can enter this state, in any version."""
+"""For some states of a voter: the possible states before it, in any Kafka version."""
 
 ASKED: Mapping[str, str] = MappingProxyType({
     "send": "a producer's send",
@@ -115,7 +115,7 @@ ERRORS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "KAFKA_STORAGE_ERROR", *_OF_ALL,
     ),
 })  # fmt: skip
-"""The possible errors of each request: Kafka's names, and errors that clients raise themselves."""
+"""The possible errors of each request: errors with Kafka's names, and errors that clients raise."""
 
 _OTHERWISE: Mapping[str, str] = MappingProxyType({
     "client-timed-out": "its client timed out",

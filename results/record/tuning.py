@@ -1,9 +1,9 @@
 """The client and broker settings that a plan may contain: tuning settings only.
 
 A plan may come from another person, in a bundle, a mail or a shared store. So a plan must never
-contain a setting that loads code, runs a command, names a file, opens an address or holds a secret.
-This module lists the permitted settings. Any other setting is refused before a client or broker is
-created.
+contain a setting that loads code, runs a command, refers to a file, opens an address or contains a
+secret. This module lists the permitted settings. Any other setting is refused before a client or
+broker is created.
 
 Names: librdkafka's CONFIGURATION.md; for Kafka's own clients and brokers:
 https://kafka.apache.org/documentation/#configuration
@@ -57,8 +57,8 @@ _NEVER = re.compile(
     r"command|command-config|callback|jaas|password|secret|token\.secret|key|listeners?|"
     r"plugin|plugins|url|urls|servers?|providers?|builder)($|[._])|_cb$"
 )
-"""If a setting's name has such a part, the setting may load code, name a file, open an address or
-hold a secret."""
+"""If the name of a setting has such a part, the setting may load code, refer to a file, open an
+address or contain a secret."""
 _TUNES_ALL_THE_SAME = frozenset({
     "num.recovery.threads.per.data.dir", "server.max.startup.time.ms",
 })  # fmt: skip
@@ -68,25 +68,26 @@ PATIENCE = (
 )  # fmt: skip
 """Broker settings: timeouts after which other nodes consider a node failed."""
 _WAITS_FOR_KEEPER = {"zookeeper.connection.timeout.ms": 30_000}
-"""How long a starting broker waits for ZooKeeper: the setting, and its value in Logquake."""
+"""The setting for how long a starting broker waits for ZooKeeper, and its value in Logquake."""
 _WAITS_FOR_CONTROLLER = {
     "initial.broker.registration.timeout.ms": 60_000,
     "server.max.startup.time.ms": 60_000,
 }
-"""How long a starting broker waits for a controller. By default, the second setting is unlimited.
+"""How long a starting broker waits for a controller. The second setting has no limit by default.
 """
 LAG_TIME = "replica.lag.time.max.ms"
 """Broker setting: a follower that stays behind for longer than this time leaves the ISR."""
 OUR_LAG_MS, KAFKAS_LAG_MS = 4_000, 30_000
-"""The value of this setting for Logquake's own brokers, and Kafka's default."""
+"""The value that Logquake's own brokers have for `LAG_TIME`, and Kafka's default."""
 ABORT_INTERVAL = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 _FIRST_TO_HEED_IT = (0, 11, 0, 2)
-"""First version that uses this setting. Earlier coordinators checked once a minute (KAFKA-6119)."""
+"""The first version that uses `ABORT_INTERVAL`. In earlier versions, coordinators checked once a
+minute (KAFKA-6119)."""
 _UNHEEDED_S = 60.0
 MARKERS_S = 10.0
 """Time for writing the markers of an aborted transaction, on a busy machine."""
 _DIGITS = 18
-"""Maximum digits of a number in a setting; the longest number in Java has nineteen."""
+"""Maximum number of digits of a number in a setting. Java's longest number has nineteen digits."""
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
@@ -120,7 +121,8 @@ def gives_up_ms(settings: Mapping[str, str], *, kept_outside: bool) -> int:
 
     Args:
         settings: The settings of the broker in a plan.
-        kept_outside: Whether the broker waits for ZooKeeper. Otherwise it waits for a controller.
+        kept_outside: Whether the broker waits for ZooKeeper. Otherwise the broker waits for a
+            controller.
     """
     waits = _WAITS_FOR_KEEPER if kept_outside else _WAITS_FOR_CONTROLLER
     told = (number_of(settings.get(name, "")) or default for name, default in waits.items())

@@ -1,8 +1,8 @@
 """The numbers (values) of messages, unique in a run: `value = (n << 32) | sequence`.
 
-The number n counts the plan's topic-partitions in order from 1, so a value shows its partition.
-Workers use disjoint ranges of sequence numbers. In a message, the value is the first 8 bytes of the
-payload, big-endian.
+The number n is the index of a topic-partition in the plan, from 1. So a value shows the partition
+to which the message was sent. Workers use disjoint ranges of sequence numbers. In a message, the
+value is the first 8 bytes of the payload, big-endian.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """Anomalies, and the verdict that results from them.
 
-A checker yields `Anomaly` objects. The engine decides which anomalies the judge allows. It trusts
-an anomaly if the checker's premises hold. It sums up all anomalies as a `Verdict`, stored as
-`verdict.json`.
+A checker yields `Anomaly` objects. The engine decides which anomalies the judge allows. The engine
+trusts an anomaly if the checker's premises hold. It combines all anomalies into a `Verdict`, which
+is stored as `verdict.json`.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from results.record.terms import AnomalyClass, Validity
 
 Evidence = dict[str, "int | str | bool | float | list[int] | list[str] | None"]
-"""The facts behind an anomaly: op ids, nodes, offsets, epochs, times. A flat JSON object."""
+"""The facts behind an anomaly, as a flat JSON object: op ids, nodes, offsets, epochs, times."""
 
 UNCOVERED = "uncovered"
-"""A key of `Verdict.stats`: place and reason of the error, if transitions were not computed."""
+"""A key of `Verdict.stats`. If transitions could not be computed, it says where and why."""
 MAX_EXAMPLES = 10
 """Maximum number of examples of an anomaly in `verdict.json`."""
 
@@ -23,16 +23,16 @@ MAX_EXAMPLES = 10
 class Words:
     """The description of an anomaly for new readers: `37 acknowledged writes were lost`.
 
-    A check's own module defines these texts, and `verdict.json` carries them to every page.
+    The module of a check defines these texts, and pages take them from `verdict.json`.
 
     Attributes:
         one: The event in the singular, without the number.
         many: The event in the plural, without the number.
         means: Meaning of the anomaly, as a full sentence.
-        promise: The broken promise of the system, or of Logquake itself, as a sentence.
-        uncounted: Text without a number, if the number has no meaning; else empty.
-        explains: Other anomalies that follow from this one, each with the reason
-            (`checkers.symptoms` lists the permitted ones).
+        promise: The promise that the system, or Logquake itself, did not keep, as a sentence.
+        uncounted: A text without a number, for anomalies whose number has no meaning; else empty.
+        explains: Other anomalies that this anomaly causes, and why. `checkers.symptoms` lists the
+            permitted names.
     """
 
     one: str
@@ -55,14 +55,16 @@ class Anomaly:
         name: Name in the catalogue: `lost-write`.
         sentence: Description for people: the event, its place, and its observer.
         evidence: The facts behind the sentence, for machines and for verification.
-        run_id, topic, topic_id, partition: Place of the anomaly; empty and -1 for a whole run.
+        run_id, topic, topic_id, partition: Place of the anomaly. If the anomaly concerns the whole
+            run, the texts are empty, and `partition` is -1.
         offset: The offset by which examples are ordered; -1 if there is none.
-        excuses: Names of rows in the contract's table that would allow the anomaly (`acks-0-1`,
-            `unclean-election`, `retries-without-idempotence`, `new-producer-epoch`, ...).
+        excuses: Reasons that may allow the anomaly. They are names of rows in the contract's table,
+            such as `acks-0-1`, `unclean-election`, `retries-without-idempotence` and
+            `new-producer-epoch`.
         broken_premises: Premises of the checker that did not hold here. If there are any, the
             anomaly is not trusted.
         cause: Cause in one sentence without a capital letter; empty if unknown.
-        reason: Facts about the cause from this anomaly's rows; other anomalies may complete them.
+        reason: What the anomaly's own rows show about the cause. Other anomalies may add facts.
     """
 
     name: str
@@ -86,9 +88,9 @@ class Example:
     Attributes:
         sentence: Description for people: the event, its place, and who observed it.
         evidence: The facts behind the sentence: op ids, nodes, offsets, epochs, times.
-        topic: Topic of the anomaly; empty for a whole run.
-        topic_id: Id of the topic; empty for a whole run.
-        partition: Number of the partition; -1 for a whole run.
+        topic: Topic of the anomaly; empty if the anomaly concerns the whole run.
+        topic_id: Id of the topic; empty if the anomaly concerns the whole run.
+        partition: Id of the partition; -1 if the anomaly concerns the whole run.
         offset: The offset of the first record concerned; -1 if there is none.
         allowed: Whether the judge allows the anomaly.
         trusted: Whether the premises of the check held.
@@ -117,7 +119,7 @@ class AnomalySummary:
         count: Number of anomalies.
         allowed: Number of anomalies that the judge allows.
         trusted: Number of anomalies for which the premises of the check held.
-        examples: Examples by place and offset; those that decide the verdict come first.
+        examples: Examples, sorted by place and offset. Examples that decide the verdict come first.
     """
 
     anomaly_class: AnomalyClass
@@ -133,8 +135,8 @@ class Compared:
 
     Attributes:
         check: Name of the check.
-        rows: Number of comparisons that could have failed.
-        what: Noun for the compared objects: `polled records`.
+        rows: Number of comparisons that could have shown an anomaly.
+        what: A noun for what was compared: `polled records`.
         from_ns: Start of the compared objects' time span; -1 if unknown.
         to_ns: End of that time span; -1 if unknown.
     """
@@ -148,13 +150,14 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The checks behind a verdict, for one promise.
+    """The checks on which a verdict about one promise is based.
 
     Attributes:
         promise: The promise, as in `Verdict.guarantees`.
         given_up: Whether `promise` states that nothing is promised.
-        compared: Comparisons of all applicable checks, including checks without rows.
-        unshown: Full sentences about violations that the run could not show, with reasons.
+        compared: Comparisons of all applicable checks. Checks that had nothing to compare are
+            included.
+        unshown: Full sentences: which violations the run could not show, and why.
     """
 
     promise: str
@@ -164,7 +167,7 @@ class Basis:
 
     @property
     def looked_at(self) -> bool:
-        """Whether any comparison could have shown that the promise is broken."""
+        """Whether there was a comparison that could have shown that the promise is broken."""
         return any(each.rows for each in self.compared)
 
 
@@ -178,17 +181,17 @@ class Verdict:
         judge: Name of the judge.
         engine: Name of the engine that ran the checks.
         anomalies: Anomalies by name.
-        unknown_because: Full sentences with reasons why the verdict cannot be `valid`.
+        unknown_because: Full sentences that say why the verdict cannot be `valid`.
         guarantees: The promises that follow from the plan's configuration, in sentences.
-        checked: For each check, the number of comparisons that could have failed; None if the check
-            does not apply.
-        basis: For each promise, the comparisons, and the violations that the run could not show;
-            empty in old verdicts and for imported histories.
-        words: Descriptions of each check in `checked` and of each anomaly.
-        reach: Limits of the verdict, in sentences: data or settings that could not be observed;
-            empty if there are none.
-        ranked: Names of the anomalies, the most important first. Old verdicts lack `words` and
-            `ranked`, so names replace descriptions.
+        checked: For each check, the number of comparisons that could have shown an anomaly; None if
+            the check does not apply.
+        basis: For each promise, the comparisons, and the violations that the run could not show.
+            Empty in old verdicts and for imported histories.
+        words: The descriptions of the checks in `checked`, and the descriptions of the anomalies.
+        reach: Limits of the verdict, in sentences about data or settings that could not be
+            observed. Empty if there are no limits.
+        ranked: Names of the anomalies, the most important first. In old verdicts, `words` and
+            `ranked` are missing, so pages show names instead of descriptions.
         stats: Figures for people: ops by f and outcome, faults by kind, rates, times.
     """
 
@@ -207,7 +210,7 @@ class Verdict:
     stats: dict[str, object] = field(default_factory=dict)
 
     def words_of(self, name: str) -> Words:
-        """Return the description of an anomaly; if there is none, make one from its name."""
+        """Return an anomaly's description; if there is none, a description made from the name."""
         return self.words.get(name) or Words(
             one=f"{name} anomaly", many=f"{name} anomalies", means=""
         )

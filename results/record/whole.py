@@ -13,7 +13,7 @@ from results.record.atomic import store_error
 
 @contextmanager
 def written_whole(target: Path) -> Iterator[BinaryIO]:
-    """Yield a temporary file, which replaces the target when the block ends without error.
+    """Yield a temporary file. If the block ends without error, the file replaces the target.
 
     Raises:
         StoreError: The file cannot be written: no permission, no space, or another disk error.
@@ -34,7 +34,7 @@ def written_whole(target: Path) -> Iterator[BinaryIO]:
 
 
 def drafts(target: Path) -> str:
-    """Return a glob pattern of the temporary files that a killed process left beside a target."""
+    """Return a glob pattern for the temporary files next to a target that a killed process left."""
     return f"{glob.escape(_draft(target))}*"
 
 

@@ -1,7 +1,7 @@
-"""Identify the boot of a machine and the PID namespace in which a process id is meaningful.
+"""Identify the boot and the PID namespace within which a process id identifies a process.
 
 Containers that share a store have the same kernel, but their own process ids (man 7
-pid_namespaces). A process id from another boot or namespace has no meaning here.
+pid_namespaces). So a process id from another boot or namespace must not be used here.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Sample runs that come with the package: two losses, a valid run, both leader-epoch scenarios.
 
 On the command line they are `sample:loss-acks-1`, `sample:loss-unclean`, `sample:valid`, and for
-example `sample:leader-epoch-1-high-watermark`. Each scenario has a sample for each of two rules.
+example `sample:leader-epoch-1-high-watermark`. Each scenario has two samples, with different rules.
 The package's folder may be read-only, so pages and copies of samples are written elsewhere.
 """
 
@@ -49,7 +49,8 @@ def copy_sample(paths: RunPaths, folder: Path) -> RunPaths:
 
     Args:
         paths: The sample.
-        folder: The parent of the new `samples/<name>`, so that the copy keeps the sample's run id.
+        folder: The folder in which the copy `samples/<name>` is made. So the copy keeps the
+            sample's run id.
 
     Raises:
         StoreError: The folder cannot be written, or the copy exists already.

@@ -25,7 +25,7 @@ def make_site(store: Store, *, hosts: tuple[str, ...] = LOOPBACK) -> Flask:
 
     Args:
         store: The store to show; it need not exist yet.
-        hosts: Host names by which requests may address the site, without ports.
+        hosts: Host names, without ports, by which requests may address the site.
     """
     app = Flask("logquake", static_folder=None, template_folder=None)
     app.extensions["shelf"] = Shelf(store)
@@ -54,13 +54,14 @@ def _asset(name: str) -> Response:
 def _no_icon() -> Response:
     """Respond to a browser's request for `/favicon.ico`: the site has no such file.
 
-    The site's own pages name their icon. For files of runs, browsers request this icon.
+    The site's own pages contain the path of their icon. For files of runs, browsers request
+    `/favicon.ico`.
     """
     return Response(status=204)
 
 
 def _style() -> str:
-    """Return the style sheet: colours and style of a run's page, and the site's own rules."""
+    """Return the style sheet: the styles of runs' pages, and then the site's own rules."""
     parts = ("colours.css", "style.css", "site/site.css")
     return "".join(Path(TEMPLATES / name).read_text(encoding="utf-8") for name in parts)
 

@@ -31,7 +31,7 @@ _NEWEST_RUNS, _NEWEST_NIGHTS, _CARDS, _OCCURRENCES, _OFFERED = 12, 8, 12, 200, 1
 _ALL = 100_000
 _ONE_NIGHT = timedelta(hours=20)
 _GRAVITY = {"safety": 0, "liveness": 1, "unknown": 2, "harness": 3}
-"""Rank of each verdict class; the most serious failure comes first."""
+"""The rank of each class of failures; the most serious class has the lowest rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +42,8 @@ class Card:
         seen: All runs and nightly runs that had the failure.
         row: The newest run with the failure.
         where: Workloads that had the failure.
-        runs: Number of runs with the failure: in the nightly run if there is one, else in the
-            store.
+        runs: Number of runs with the failure: in the nightly run if the card belongs to one,
+            otherwise in the store.
         repeats: How often the failure recurred in reruns: in the suite's nightly runs up to this
             one, or in the whole store.
     """
@@ -64,7 +64,7 @@ def shelf() -> Shelf:
 
 @browsing.get("/")
 def front() -> Response:
-    """Return the front page: new failures of the last nightly run, nightly runs, failures, runs."""
+    """Return the front page: the last night's new failures, nightly runs, failures, and runs."""
     index = shelf().index()
     nights = index.nights()
     tonight = _last_night(nights)
@@ -93,7 +93,7 @@ def front() -> Response:
 
 
 def _as_told(index: Index, nights: Sequence[NightRow]) -> list[RunRow]:
-    """Return scripted runs that ended as expected: all of the given nights, or else the newest."""
+    """Return the given nights' scripted runs that ended as expected; without nights, the newest."""
     if not nights:
         return list(index.runs(RunQuery(ending=Ending.AS_TOLD, limit=_CARDS)))
     asked = [RunQuery(ending=Ending.AS_TOLD, suite=each.suite, night=each.night) for each in nights]
@@ -112,7 +112,7 @@ def _last_night(nights: Sequence[NightRow]) -> list[NightRow]:
 def _together(one: str, other: str) -> bool:
     """Return whether two suites ran in the same night, by the ids of their nightly runs.
 
-    The two must have begun within a fixed time of each other.
+    If less than a fixed time lies between the two starts, it was the same night.
     """
     moments = [moment_of(each) for each in (one, other)]
     if moments[0] is None or moments[1] is None:
@@ -180,7 +180,7 @@ def failures() -> Response:
 
 @browsing.get("/reached")
 def reached() -> Response:
-    """Return the page of transitions: those that runs reached, and those that no run reached."""
+    """Return the page of transitions: reached transitions, and transitions never reached."""
     found = shelf().index().reaches()
     return page(
         "reached.html",

@@ -21,7 +21,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A section of a bar."""
+    """One coloured part of a bar."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Chart:
 
     Attributes:
         title: Title with the unit.
-        summary: The content as a sentence, for screen readers.
+        summary: A sentence about the content of the chart, for screen readers.
         ticks: Horizontal grid lines.
         labels: (x, text) of the labels below the chart.
         boxes: Sections of bars.
@@ -154,7 +154,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Round a value up, to 1, 2, 4, 5 or 8 times a power of ten."""
+    """Round a value up to the next of 1, 2, 4, 5 or 8 times a power of ten."""
     if value <= 0:
         return _TICKS
     power = 10.0 ** floor(log10(value))
@@ -173,7 +173,7 @@ def _ticks(top: float, *, whole: bool = False) -> tuple[Tick, ...]:
 
 
 def _labels(names: Sequence[str]) -> tuple[tuple[float, str], ...]:
-    """Return labels for some bars, so that labels do not overlap; the newest bar has a label."""
+    """Return labels for the newest bar and for some other bars, so that labels do not overlap."""
     every = max(1, ceil(len(names) / _LABELS))
     return tuple(
         (_x(place, len(names)), name)

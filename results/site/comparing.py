@@ -1,4 +1,4 @@
-"""Compare two runs: verdicts, anomalies, differences between their plans, figures."""
+"""Compare two runs: their verdicts, their anomalies, their plans and their figures."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _UNSET, _NONE = "not set", "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A row of a comparison table: the label, and the left and right run's values."""
+    """A row of a comparison table: a label, and the values of the left run and the right run."""
 
     what: str
     left: str
     right: str
 
     def cut(self) -> "Pair":
-        """Return the row; its very long texts are cut off."""
+        """Return the row; very long texts in it are cut off."""
         texts = (shortened(each, MAX_TEXT) for each in (self.what, self.left, self.right))
         what, left, right = texts
         return Pair(what=what, left=left, right=right)
@@ -80,7 +80,7 @@ def figure_pairs(left: RunRow, right: RunRow) -> list[Pair]:
 
 
 def latency_pairs(left: Verdict | None, right: Verdict | None) -> list[Pair]:
-    """Return the latencies that at least one of the verdicts contains."""
+    """Return the latencies of both runs; latencies in neither verdict are left out."""
     a, b = _latencies(left), _latencies(right)
     return [
         Pair(what=key, left=a.get(key, _NONE), right=b.get(key, _NONE))

@@ -1,4 +1,4 @@
-"""Parse the parameters of forms and URLs; invalid ones are ignored."""
+"""Parse the parameters of forms and URLs; invalid parameters are ignored."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ MAX_PAGE = 1_000_000
 
 
 def query_from(arguments: Mapping[str, str]) -> RunQuery:
-    """Return the run query of a form's parameters."""
+    """Return the query for runs that the parameters of a form describe."""
     told = {name: _text(arguments, name) for name in FIELDS if name != "seed"}
     page = page_from(arguments)
     return RunQuery(

@@ -1,9 +1,9 @@
-"""The site's security policy: the requests that it accepts, and the rules for browsers.
+"""The site's security policy: the requests that the site accepts, and the rules for browsers.
 
-The site serves one machine and only reads. A page of another site must not read this site through a
-visitor's browser. So a request must name one of the site's hosts. A foreign name that points to
-127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are accepted. Scripts in a run's files
-cannot run in the site's origin.
+The site serves one machine, and it is read-only. A page of another site must not read this site
+through a visitor's browser. So a request must contain one of the site's host names. A foreign host
+name that resolves to 127.0.0.1 is refused (DNS rebinding). Only GET and HEAD are accepted. Scripts
+in a run's files cannot run in the site's origin.
 """
 
 import ipaddress
@@ -37,8 +37,8 @@ SCRIPTED_POLICY = (
     " img-src data: blob:; font-src data:; form-action 'none'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-"""Content security policy of a run's time line, a page with its own script: a separate origin,
-which cannot send requests to the site."""
+"""Content security policy of a run's time line, which is a page with a script. The page has a
+separate origin and cannot send requests to the site."""
 
 
 def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
@@ -46,7 +46,7 @@ def guard(app: Flask, *, hosts: tuple[str, ...]) -> None:
 
     Args:
         app: The site.
-        hosts: Host names by which requests may address the site, without ports.
+        hosts: Host names, without ports, by which requests may address the site.
     """
     known = frozenset(each.lower() for each in hosts)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
@@ -65,7 +65,7 @@ def is_unspecified(address: str) -> bool:
 
 
 def is_local(address: str) -> bool:
-    """Return whether an address can be reached from this machine only."""
+    """Return whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""Serve the documentation: files of a folder, with the limits of the local site.
+"""Serve the documentation, i.e. the files in a folder, within the same limits as the local site.
 
-Logquake wrote these pages, and their theme has inline scripts. So these pages have their own
-security policy. No page may send requests to another machine.
+Logquake wrote these pages, and the theme of the pages contains inline scripts. So the pages have a
+security policy of their own. No page may send requests to another machine.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ def make_manual(folder: Path, *, hosts: tuple[str, ...] = LOOPBACK) -> Flask:
 
     Args:
         folder: The built site.
-        hosts: Host names by which requests may address the site, without ports.
+        hosts: Host names, without ports, by which requests may address the site.
     """
     app = Flask("logquake-docs", static_folder=None, template_folder=None)
     guard(app, hosts=hosts)

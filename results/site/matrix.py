@@ -1,6 +1,6 @@
-"""A nightly run as a matrix: one row for each workload with faults, one column for each version.
+"""A nightly run as a matrix: a row for each workload with faults, a column for each version.
 
-A cell has the colour of its worst verdict.
+A cell has the colour of the worst verdict among its runs.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from results.signature import USUAL_KINDS
 LETTERS = {
     "invalid": "I", "unknown": "U", "unjudged": "-", "told": "T", "allowed": "A", "valid": "V",
 }  # fmt: skip
-"""Letters of cells, the worst tone first, for readers who cannot see the colour."""
+"""The letters in cells, for readers who cannot see the colours. The worst tone comes first."""
 TONE_WORDS = {"unjudged": "not judged", "told": "as told"}
 """Texts for tones whose name is not displayed."""
 
@@ -25,8 +25,8 @@ class Cell:
     Attributes:
         tone: The worst tone of the runs. A run that died is worse than a valid run.
         letter: Letter of the tone.
-        times, of: Number of finished runs with this tone, and of all finished runs; reruns of
-            failed runs do not count.
+        times, of: `times` is the number of finished runs with this tone, and `of` is the number of
+            all finished runs. Reruns of failed runs are not counted.
         repeats: Number of reruns of failed runs.
         running: Number of runs that are still running.
         runs: All runs, newest first.
@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A row of the matrix: a workload or scenario with its faults, and a cell for each column."""
+    """A row of the matrix: a workload or scenario, the faults, and a cell for each column."""
 
     workload: str
     faults: str

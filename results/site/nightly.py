@@ -26,7 +26,7 @@ def nights() -> Response:
 
 @nightly.get("/night/<suite>/<night>")
 def night(suite: str, night: str) -> Response:
-    """Return the page of one nightly run: new failures, the matrix, and its runs."""
+    """Return the page of one nightly run: the new failures, the matrix, and the runs."""
     index = shelf().index()
     found = index.night(suite, night)
     if found is None:

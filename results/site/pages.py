@@ -47,7 +47,7 @@ def _engine() -> jinja2.Environment:
 
 
 def run_url(row: RunRow | str, endpoint: str = "runs.run") -> str:
-    """Return the URL of a run's page, or of another endpoint, for example the run's file list."""
+    """Return the URL of a run's page, or of another endpoint for the run, such as the file list."""
     run_id = row if isinstance(row, str) else row.run_id
     name, _, folder = run_id.partition("/")
     return url_for(endpoint, name=name, folder=folder)

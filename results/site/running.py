@@ -53,7 +53,7 @@ def run(name: str, folder: str) -> Response:
 
 @running.get("/live/<name>/<folder>")
 def live(name: str, folder: str) -> Response:
-    """Return the live view of a run; for a finished run, it shows the milestones reached."""
+    """Return the live view of a run. If the run is finished, the view shows the milestones."""
     row = shelf().row(name, folder)
     alive = row.state == "running"
     sight = sight_of(shelf().paths(row), shelf().tallies, alive=alive)

@@ -16,8 +16,8 @@ class NightFigures:
 
     Attributes:
         suite, night: Names of the suite and of the nightly run.
-        runs: Number of runs; reruns of failed runs are not counted in any figure.
-        verdicts: Number of runs for each of `VERDICTS`.
+        runs: Number of runs. No figure includes reruns of failed runs.
+        verdicts: The number of runs with each verdict in `VERDICTS`.
         anomalies: (name, number of runs with this anomaly), the most frequent first. Scripted runs
             that ended as expected are left out.
         heads: (name, number of runs in which this anomaly was the most serious one).
@@ -63,7 +63,7 @@ def _figures(suite: str, night: str, rows: Sequence[RunRow]) -> NightFigures:
 
 
 def most_frequent(nights: Iterable[NightFigures], *, at_most: int) -> list[str]:
-    """Return the anomalies that were most often the most serious anomaly of a run."""
+    """Return the most frequent names among the most serious anomalies of the runs."""
     total: Counter[str] = Counter()
     for night in nights:
         total.update(dict(night.heads))

@@ -16,10 +16,11 @@ from results.store import Store
 MAX_HEADER_BYTES = 16_384
 THREADS = 8
 _IDLE_S = 20
-"""Seconds after which a connection without a complete request is closed."""
+"""A connection is closed if no complete request has come after so many seconds."""
 _LOOK_S = 5
 _CONNECTIONS = 800
-"""Maximum number of connections, below the 1,024 files that a process may open."""
+"""Maximum number of connections. It is lower than 1,024, the number of files that a process may
+open."""
 
 
 def serve(store: Store, *, host: str, port: int, ready: Callable[[str], None]) -> None:

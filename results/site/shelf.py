@@ -1,4 +1,4 @@
-"""The site's access to the store: a fresh index, and the runs and files that URLs name."""
+"""The site's access to the store: an index that is up to date, and the runs and files for URLs."""
 
 import threading
 from pathlib import Path
@@ -16,7 +16,7 @@ from results.store import Store
 FRESH_S = 1.0
 """Maximum age of the index, in seconds, when the site makes a page."""
 _SHARE = 5
-"""The time between two refreshes is at least this many times the duration of a refresh."""
+"""The pause between two refreshes is at least this many times as long as the last refresh took."""
 
 
 class Shelf:
@@ -35,10 +35,10 @@ class Shelf:
         self._next_s = 0.0
 
     def index(self) -> Index:
-        """Return the index, refreshed if it is older than `FRESH_S`.
+        """Return the index. If it is older than `FRESH_S`, refresh it first.
 
-        A very large store is refreshed less often. Only one thread refreshes at a time. The other
-        threads use the old contents.
+        A very large store is refreshed less often. Only one thread refreshes at a time. Meanwhile,
+        the other threads use the old index.
 
         Raises:
             StoreError: The store cannot be read.
@@ -61,7 +61,7 @@ class Shelf:
         self._index.close()
 
     def row(self, name: str, folder: str) -> RunRow:
-        """Return the run that a URL names.
+        """Return the run that a URL refers to.
 
         Raises:
             NotFound: There is no such run.

@@ -1,7 +1,7 @@
-"""Serve files of runs, so that their contents cannot run scripts in the site's origin.
+"""Serve files of runs in such a way that scripts in them cannot run in the site's origin.
 
 HTML pages get a separate origin without scripts. Text is always served as plain text. All other
-files are downloads. A bundle is packed while it is sent.
+files are downloads. A bundle is packed at the time when it is sent.
 """
 
 import os
@@ -138,12 +138,12 @@ def _timeline(paths: RunPaths) -> str:
 
 
 _MAKERS: dict[str, Callable[[RunPaths], str]] = {REPORT: _report, TIMELINE: _timeline}
-"""Functions that make a missing page. They need libraries that take seconds to load, so these
-libraries are imported only if a page is missing. Most stores have all report pages."""
+"""The functions that make a missing page. They need libraries that take seconds to load, and in
+most stores no page is missing. So these libraries are imported only when a page is missing."""
 
 
 def _leads_out(root: Path) -> bool:
-    """Return whether a run contains links or pipes; code that makes a page would follow them."""
+    """Return whether a run contains links or pipes, which code that makes pages would follow."""
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
             try:
@@ -202,7 +202,7 @@ def _below(opened: int) -> Iterator[Listed]:
 
 
 def _packed(paths: RunPaths) -> Iterator[bytes]:
-    """Yield a bundle's bytes; a thread packs it, and stops if the reader disconnects."""
+    """Yield a bundle's bytes. A thread packs the bundle, and stops if the reader disconnects."""
     reading, writing = os.pipe()
 
     def pack() -> None:

@@ -20,7 +20,7 @@ from results.record.stream import STREAM_SUFFIX, messages, root_of, table_of
 
 MAX_STREAMS = 512
 MAX_WORDS, OTHERS = 32, "others"
-"""Maximum number of distinct words counted separately; a column of outcomes has three words."""
+"""Maximum number of distinct words that are counted separately. A column of outcomes has three."""
 _MAX_WORD = 100
 
 
@@ -34,7 +34,7 @@ class _Stream:
 
 
 class Tallies:
-    """Counters of the rows in live streams, and of the words in one of their columns."""
+    """Counters of the rows in live streams, and of the words in one column of a stream."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[str, str], _Stream] = {}

@@ -44,8 +44,8 @@ class Sight:
         elapsed_s: Seconds since the run's start; None if unknown.
         operations: (outcome, number of operations).
         pending: Number of operations that began and have not ended.
-        faults: First the faults that start or are in force, then the faults that are over; in both
-            groups, the newest first.
+        faults: The faults that start or are in force come first, and then the faults that are over.
+            In both groups, the newest fault comes first.
         in_force: Number of faults in force.
         trouble: The error that ended the run; empty if there is none.
     """
@@ -67,7 +67,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The current state of a fault: kind, nodes, times, and whether it is in force."""
+    """The current state of a fault: its kind, its nodes, its times, and whether it is in force."""
 
     kind: str
     nodes: str
@@ -130,7 +130,7 @@ def _batches(live: Path, table: str) -> Iterator[pa.RecordBatch]:
 
 
 def _faults(live: Path) -> list[Fault]:
-    """Return the faults: first those that are not over; in both groups, the newest first."""
+    """Return the faults, sorted: not yet over, then over; in each group, the newest comes first."""
     newest: dict[int, dict[str, object]] = {}
     for batch in _batches(live, "faults"):
         if not {"fault_id", "kind", "requested_ns"} <= set(batch.schema.names):

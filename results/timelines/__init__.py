@@ -1,7 +1,7 @@
 """The whole time line of a run as a zoomable page, with every operation and every fault.
 
 `page.py` writes `timeline.html`. This file contains all scripts (Bokeh's and Logquake's), so a
-browser alone can show the page. The page never draws a million operations at once. `levels.py`
-counts operations by lane and time span, for several widths of span. `blocks.py` packs single
-operations, which the page unpacks when a reader zooms in. Only this package imports bokeh.
+browser needs no other file. The page never draws a million operations at once. `levels.py` counts
+the operations in each lane and time span, for time spans of several widths. `blocks.py` packs
+single operations, which the page unpacks when a reader zooms in. Only this package imports bokeh.
 """

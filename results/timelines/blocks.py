@@ -1,9 +1,9 @@
 """Single operations, packed in blocks by time. The page unpacks a block when a reader zooms in.
 
-A block consists of columns of 32-bit numbers, one after the other, compressed with zlib and encoded
-in base64. Its rows are in order of lane and time. `rows` has the number of rows in each lane.
-Columns that grow slowly are stored as differences to the previous row, because differences compress
-better. A 64-bit number takes two columns, for its upper and lower half.
+A block consists of columns of 32-bit numbers. The columns are concatenated, compressed with zlib
+and encoded in base64. The rows are sorted by lane, and then by time. `rows` has the number of rows
+in each lane. Columns that grow slowly are stored as differences to the previous row, because
+differences compress better. A 64-bit number takes two columns, for its upper and lower half.
 """
 
 import base64
@@ -18,14 +18,15 @@ from results.timelines.operations import NONE, Ints, Operations
 
 BLOCK_OPS = 16_384
 MOST_OPS = 2_000_000
-"""Maximum number of operations stored singly. If there are more, operations in the blocks with the
-fewest failures are only counted."""
+"""Maximum number of operations of which the page has the details. If there are more, the operations
+in the blocks with the fewest failures are only counted."""
 COLUMNS = (
     "start", "took", "idHigh", "idLow", "process", "kind", "messages", "place", "error",
     "valueHigh", "valueLow", "offsetHigh", "offsetLow", "ordinal",
 )  # fmt: skip
 """The order of a block's columns. `start` and `took` are microseconds; `start` counts from the
-block's start. `kind` is f + 8 * outcome + 32 * phase, with 7, 3 and 7 for unknown words."""
+block's start. `kind` is f + 8 * outcome + 32 * phase; the numbers of unknown words are 7, 3 and
+7."""
 DIFFERENCES = ("start", "idLow", "process", "valueLow", "offsetLow", "ordinal")
 OPEN = 0xFFFF_FFFF
 """The value of `took` for an op that never ended."""
@@ -36,11 +37,11 @@ _HALF = np.int64(0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A block of operations that began one after the other.
+    """A block of consecutive operations, in the order in which they began.
 
     Attributes:
-        start_us, end_us: Times at which the first and the last operation began, since the run's
-            start.
+        start_us, end_us: When the first operation and when the last operation began, in
+            microseconds since the run's start.
         count: Number of operations.
         longest_us: Longest duration of an operation that ended.
         rows: Number of operations in each lane.
@@ -65,14 +66,14 @@ def blocks(operations: Operations) -> Iterator[Block]:
 
 
 def _kept(operations: Operations, parts: list[Ints]) -> set[int]:
-    """Return the numbers of the blocks to store: all, or the blocks with the most failures."""
+    """Return the indexes of the blocks to pack: all, or only the blocks with the most failures."""
     wrong = [-int(np.count_nonzero(operations.outcome[part])) for part in parts]
     ranked = sorted(range(len(parts)), key=lambda number: (wrong[number], number))
     return set(ranked[: MOST_OPS // BLOCK_OPS])
 
 
 def _block(operations: Operations, rows: Ints, *, packed: bool) -> Block:
-    """Pack the given rows of `operations`, which are in order of lane and time."""
+    """Pack the given rows of `operations`. The rows are sorted by lane, and then by time."""
     starts = operations.invoke_ns[rows] // NS_PER_US
     ended = operations.complete_ns[rows]
     took = np.where(ended < 0, 0, np.maximum(ended // NS_PER_US - starts, 0))
@@ -114,7 +115,7 @@ def _columns(operations: Operations, rows: Ints, starts: Ints) -> dict[str, Ints
 
 
 def _packed(columns: list[Ints]) -> str:
-    """Return columns as text; bytes of equal significance are put together, to compress better."""
+    """Return columns as text; bytes of equal significance are grouped, which compresses better."""
     small = np.stack([(column & _HALF).astype("<u4") for column in columns])
     planes = small.view(np.uint8).reshape(len(columns), -1, 4).transpose(0, 2, 1)
     return base64.b64encode(zlib.compress(np.ascontiguousarray(planes).tobytes(), _LEVEL)).decode()

@@ -1,8 +1,8 @@
 """The two Bokeh figures of the time line: faults and leaders above, operations below.
 
-Both figures share one time axis. This module creates empty models. `timelines.js` fills these
-models with data whenever the visible time span changes. Lanes are numbered from the top, but drawn
-from the bottom: lane i of n is between n-1-i and n-i.
+Both figures share one time axis. This module creates the figures without data. `timelines.js` fills
+in the data whenever the visible time span changes. Lanes are numbered from the top, but the axis
+begins at the bottom: lane i of n lies between n-1-i and n-i.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ def _add_lanes(plot: figure, lanes: Sequence[str]) -> None:
 
 
 def _add_marks(plot: figure, name: str) -> None:
-    """Add the marks that the script fills: fault shades, counts as an image, boxes, and labels."""
+    """Add what the script fills in: shades of faults, an image of counts, boxes, and labels."""
     shades, boxes = _source(f"{name}-shades", _BOXES), _source(f"{name}-boxes", _BOXES)
     plot.quad(
         left="left", right="right", bottom="bottom", top="top", source=shades,

@@ -1,9 +1,9 @@
-"""Count the operations that began in each time span, by lane and outcome, for several span widths.
+"""Count the operations by time span, lane and outcome, for time spans of several widths.
 
 A wide view cannot show each of a million operations, so operations are counted in advance. The
 coarsest level has 512 spans over the whole run. Each further level has four times as many spans.
-The page draws the level with spans of about one pixel. For shorter spans, the page itself counts
-the operations that `blocks.py` packed.
+The page draws the level whose spans are about one pixel wide. If even the finest spans are wider,
+the page itself counts the operations that `blocks.py` packed.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def levels(operations: Operations, end_ns: int) -> list[Level]:
 
     Args:
         operations: The run's operations.
-        end_ns: End of the run; no operation began later.
+        end_ns: End of the run. No operation began after it.
     """
     lanes = max(1, len(operations.lanes))
     wanted = _SEEN_SPANS * operations.count // CLOSE_OPS

@@ -1,8 +1,8 @@
 """The operations of a run as columns, one row for each operation, in order of lane and time.
 
 A lane is a client thread. After an operation with unknown outcome, the thread continues as a new
-process. So a lane has one process after the other, and never two at once. The final reads have
-separate lanes.
+process. So a lane has one process after another, and never two processes at the same time. The
+final reads have separate lanes.
 """
 
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ KINDS: Words = tuple(F)
 PHASES: Words = tuple(Phase)
 NONE = -1
 _FINAL = 1_000_000
-"""First process number of the final reads."""
+"""Processes of final reads have this number or a higher one."""
 _LONGEST = 200
 _MOST_ERRORS = 60_000
 _AT_ONCE = 1 << 18
 _OPS = ("op_id", "process", "worker", "f", "phase", "invoke_ns", "complete_ns", "outcome", "error",
         "messages")  # fmt: skip
 _BROKEN = (OSError, KeyError, pa.ArrowException)
-"""Exceptions for a damaged table; KeyError means that a column is missing."""
+"""Exceptions that a damaged table causes; KeyError means that a column is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Operations:
         lane: Index in `lanes`.
         f, phase, outcome: Indexes in `KINDS`, `PHASES` and `OUTCOMES`; -1 for an unknown word.
         error: Index in `errors`; -1 if there was none.
-        place: Partition of the op's first message, as an index in `places`; -1 if there is none.
+        place: Index in `places` of the partition of the op's first message; -1 if there is none.
         ordinal: Number of the op in its process, from 1: `p22#132` has 132.
         value, offset: Value and offset of the op's first message; -1 if unknown.
         lanes, places, errors: Names, with control characters escaped.
@@ -156,7 +156,7 @@ def _ints(table: pa.Table, name: str) -> Ints:
 
 
 def _words(column: "pa.ChunkedArray[Any]") -> tuple[list[str | None], Ints]:
-    """Return the distinct texts of a column, and each row's index in them; -1 for null."""
+    """Return a column's distinct texts, and for each row the index of its text; -1 for null."""
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     chunks: list[Any] = coded.unify_dictionaries().chunks
     words = chunks[0].dictionary.to_pylist() if chunks else []
@@ -172,10 +172,11 @@ def _coded(column: "pa.ChunkedArray[Any]", known: Words) -> Ints:
 
 
 def _texts(column: "pa.ChunkedArray[Any]") -> tuple[Words, Ints]:
-    """Return the distinct texts of a column, escaped and shortened, and each row's index.
+    """Return a column's distinct texts, escaped and shortened, and for each row the text's index.
 
-    If there are too many distinct texts, the remaining texts share one name. Errors of clients are
-    a few sentences, some with an offset or an address.
+    If there are too many distinct texts, the remaining texts share one name. Usually there are few
+    distinct texts: clients report a few kinds of errors, some with an offset or an address in the
+    text.
     """
     words, rows = _words(column)
     kept = [_shown(word) for word in words[:_MOST_ERRORS]]
@@ -203,7 +204,7 @@ def _lanes(process: Ints, worker: Ints, phase: Ints, *, concurrency: int) -> tup
 
 
 def _first_messages(paths: RunPaths, op_id: Ints) -> tuple[Words, Ints, Ints, Ints]:
-    """Return the partitions' names, and partition, value and offset of each op's first message."""
+    """Return partition names, and the partition, value and offset of each op's first message."""
     names: dict[str, int] = {}
     first = np.full((3, len(op_id)), NONE, np.int64)
     order = np.argsort(op_id, kind="stable")
@@ -229,7 +230,7 @@ def _messages(paths: RunPaths, name: str, names: dict[str, int]) -> Iterator[tup
     Args:
         paths: The run.
         name: Name of the table.
-        names: Numbers of partitions; new ones are added.
+        names: The indexes of partitions. Partitions that are not in it yet are added.
     """
     path = paths.table(name)
     if not path.exists():

@@ -42,8 +42,8 @@ def write_timeline(paths: RunPaths, *, output: Path | None = None) -> Path:
 
     Args:
         paths: The run.
-        output: A file instead of `timeline.html` in the run's folder. By default, a sample's page
-            goes to the current folder.
+        output: The file to write instead of `timeline.html` in the run's folder. By default, a
+            sample's page goes to the current folder.
 
     Returns:
         The page file.
@@ -63,8 +63,8 @@ def render_timeline(paths: RunPaths, *, page: Path | None = None) -> str:
 
     Args:
         paths: The run.
-        page: Path of the page to write; the page links to the run's report if both are in one
-            folder.
+        page: Path of the page to write. If the run's report is in the same folder, the page has a
+            link to the report.
 
     Raises:
         StoreError: A table is damaged.
@@ -148,12 +148,12 @@ def _spans(spans: Spans) -> Mapping[str, Any]:
 
 
 def _json(values: Mapping[str, Any]) -> Markup:
-    """Return JSON for a script element, escaped so that it cannot end the element."""
+    """Return JSON for a script element; it is escaped, so that it cannot end the element."""
     text = json.dumps(values, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704 - escaped here
 
 
 def _hash(script: str) -> str:
-    """Return a script's hash for the page's security policy, so that no other script runs."""
+    """Return a script's hash for the page's security policy, which allows only this script."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

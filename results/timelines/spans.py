@@ -9,8 +9,8 @@ from results.wording.faults import FaultLine, fault_lines
 from results.wording.inert import inert
 
 MOST_PARTITIONS = 32
-"""Maximum number of partitions with a lane for their leaders. Partitions with the most leader
-changes are kept."""
+"""Maximum number of partitions with a lane for their leaders. If there are more, only the
+partitions with the most leader changes have lanes."""
 _LONGEST = 400
 _NOBODY = "no leader"
 
@@ -23,7 +23,7 @@ class Span:
         lane: Index of the lane.
         start_s, end_s: Seconds since the run's start.
         sure_s: Time of the fault's confirmation; None if it was never confirmed.
-        label: One or two words, drawn if there is room.
+        label: One or two words, which are drawn if there is enough space.
         broker: The leader; -1 if there is none, or for a fault.
         lines: All known facts, one line each.
     """
@@ -100,7 +100,7 @@ def _moved(span: Span, lane: int) -> Span:
 
 
 def _rows(spans: Iterable[Span]) -> list[int]:
-    """Return a row for each span, in order of start, so that spans in a row do not overlap."""
+    """Return a row for each span, so that spans in one row do not overlap."""
     ends: list[float] = []
     rows = []
     for span in spans:

@@ -1,4 +1,4 @@
-"""Format sizes and durations for people. Times of a run stay in seconds, as in its record."""
+"""Format sizes and durations for people. The times of a run's events stay in seconds."""
 
 _KILO = 1000
 _MINUTE_S, _HOUR_MIN, _DAY_H = 60, 60, 24

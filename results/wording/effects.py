@@ -1,8 +1,8 @@
-"""Sentences about the measured effects of faults, and about the evidence that a fault ended.
+"""Sentences about the measured effects of faults, and about the evidence that faults ended.
 
-Effects are the JSON of the `faults` table (`nemesis/effects.py`). An effect with its own sentence
-(`told`) is shown unchanged. For other effects, there is a function for each kind. An effect of an
-unknown kind is shown as recorded.
+Effects are the JSON of the `faults` table (`nemesis/effects.py`). If an effect contains a sentence
+(`told`), this sentence is shown. Otherwise, a function for the kind of effect makes the sentence.
+If the kind is unknown, the JSON is shown as it was recorded.
 """
 
 import json
@@ -43,7 +43,7 @@ def effect_sentence(text: str | None, *, confirmed: bool) -> str:
 
 
 def heal_sentence(text: str | None) -> str:
-    """Return a sentence about the evidence for a fault's end; "" if nothing was recorded.
+    """Return a sentence about the evidence that a fault ended; "" if nothing was recorded.
 
     Args:
         text: The column `heal_effect`.
@@ -80,7 +80,8 @@ def _cut(effect: Json) -> str:
 def _fell_silent(link: Json) -> bool:
     """Return whether a network cut is known to have stopped all packets of a link.
 
-    If another fault may have stalled the link, the count of packets that the cut dropped decides.
+    Another fault may have stalled the link. Then the number of packets that the cut dropped
+    decides.
     """
     known = link.get("dropped") if link.get("stalled_by_others") else link.get("before")
     return bool(known) and not link.get("during")
@@ -126,7 +127,7 @@ def _quality(effect: Json) -> str:
 
 
 def _stalled(links: list[Json], quality: Json) -> str:
-    """Return a sentence about datagrams sent during a stall, on the link where fewest arrived."""
+    """Return a sentence about a stall: how many datagrams arrived on the link with the fewest."""
     soon = [json_object(link["midway"])["arrived"] for link in links]
     after = _number(min(link["midway_s"] for link in links))
     came = min(json_object(link["during"])["arrived"] for link in links)
@@ -153,7 +154,7 @@ _QUALITIES: Mapping[str, tuple[str, str, Callable[[Json], float | None]]] = {
     "reorder": ("overtaken", " %", _share("overtaken")),
     "rate_kbit": ("rate", " kbit/s", lambda measured: measured["rate_kbit"]),
 }
-"""For each effect on packets: the name of its measurement, the unit, and its key in the JSON."""
+"""For each effect on packets: the name of the measurement, the unit, and the key in the JSON."""
 
 
 def _middle(measured: list[Json], measure: Callable[[Json], float | None]) -> str:

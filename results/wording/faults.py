@@ -1,4 +1,4 @@
-"""The faults of a run as lines: planned target, affected nodes, and measured effects."""
+"""The faults of a run as lines: the planned target, the affected nodes, the measured effects."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ from results.wording.plural import many
 
 _LED_NAMED = 3
 _NO_CUTS = {"flapping", "delay", "jitter", "loss", "duplicate", "reorder", "bandwidth"}
-"""Network fault kinds that cut links only from time to time, or only degrade links. All other
-network faults stop every packet."""
+"""Kinds of network faults that cut links only from time to time, or that only degrade links. All
+other network faults stop every packet on their links."""
 _MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
 """Fault families that degrade links; old records have no family."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
-"""Fault kinds that may delete records. If such a fault began but was not confirmed, it is unknown
+"""Fault kinds that may delete records. If such a fault began but was not confirmed, nobody knows
 which records it deleted."""
 
 
@@ -31,15 +31,17 @@ class FaultLine:
         target: The plan's role expression.
         nodes: The affected nodes.
         roles: Roles of these nodes when they were chosen.
-        parted: The nodes to be cut from each other (`links.parted`); empty if the fault cuts no
+        parted: The nodes that the fault cuts from each other (`links.parted`); empty if it cuts no
             link.
-        begun: Whether the fault may have had an effect, confirmed or not.
+        begun: Whether the fault may have had an effect, even if the effect is not confirmed.
         requested_s: Time of the request.
-        confirmed_s, healed_s: Times of the measurements; None if never measured.
+        confirmed_s, healed_s: The times at which the effect and the heal were measured; None if
+            they were not measured.
         healing_s: Begin of the heal; None if unknown.
-        waited: The wait for the fault's condition, in a sentence; empty if it had no condition.
+        waited: A sentence about the wait for the fault's condition; empty if it had no condition.
         effect, heal_effect: The measurements, in sentences.
-        heal_failed: Whether the heal was requested, but the fault was not observed to be over.
+        heal_failed: Whether the heal was requested, but no observation showed that the fault was
+            over.
     """
 
     fault_id: int
@@ -61,7 +63,7 @@ class FaultLine:
 
     @property
     def over_s(self) -> float | None:
-        """Earliest time at which the fault may have ended; its end is observed only later."""
+        """The earliest time at which the fault may have ended. The end is observed only later."""
         return self.healed_s if self.healing_s is None else self.healing_s
 
 
@@ -120,7 +122,7 @@ def _effect(row: Json, spec: Json) -> str:
 
 
 def _waited(told: Json) -> str:
-    """Return a sentence on a fault's wait for its condition, and the states observed meanwhile."""
+    """Return a sentence: how long a fault waited for its condition, and the states until then."""
     if not told:
         return ""
     when, seconds, saw = told.get("when"), told.get("waited_s"), told.get("saw")

@@ -16,9 +16,9 @@ GLOSSARY = {
     "an info ends the process, and a process with another number takes its place.",
     "ok": "The op certainly happened.",
     "fail": "The op certainly had no effect.",
-    "info": "The client got no certain answer, so the op may have had an effect or not.",
-    "held": "The share of the offered operations that began, because a process was free.",
-    "missed": "Offered operations that did not begin, because every process was busy.",
+    "info": "The client does not know whether the op had an effect.",
+    "held": "The share of the due operations that began, because a process was free.",
+    "missed": "Operations that were due but did not begin, because every process was busy.",
     "not applicable": "The plan, hosts, system or record of this run has no input for the check:"
     " for example, no transactions. The check has no influence on the verdict.",
     "replica": "A partition's log is kept on several brokers; each copy is a replica.",
@@ -94,7 +94,7 @@ TERMS = {
     "witness": "The message or operation that a failure report explains in detail.",
     "workload": "The operations of the clients, such as `log`, `txn` or `groups`.",
 }
-"""All terms, also those of the documentation alone. Reports print only `GLOSSARY`."""
+"""All terms, including terms that only the documentation uses. Reports print only `GLOSSARY`."""
 
 _FORMS = {
     "leader": r"leader\b(?! epoch| replica)|\bled\b",
@@ -105,8 +105,8 @@ _FORMS = {
     "op": r"\bops?\b",
     "ok": r"$^", "fail": r"$^", "info": r"$^", "held": r"$^", "missed": r"$^",
 }  # fmt: skip
-"""Patterns that find a term in a sentence if it has other forms. The pattern `$^` never matches: it
-is for terms that only tables use."""
+"""Patterns for terms that occur in several forms in a sentence. The pattern `$^` never matches: it
+is for terms that occur only in tables."""
 
 
 def terms_in(text: str) -> dict[str, str]:

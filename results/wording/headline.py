@@ -1,4 +1,4 @@
-"""The verdict in a sentence, with the main anomaly: the example that shows the verdict best."""
+"""The verdict in a sentence, and the main anomaly: the example that shows the verdict best."""
 
 import re
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ALLOWED = "allowed"
 _NOTES = re.compile(r"; (?![^()]*\))")
 """Separates a cause from further remarks."""
 _BUSY = 3
-"""A machine with a higher load for each core is called busy. A run alone causes about 2."""
+"""A machine is called busy if the load per core is higher than this. A run alone causes about 2."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
 
@@ -30,8 +30,8 @@ class Headline:
         sentence: The verdict.
         anomaly: Name of the anomaly in the sentence; None if there is none.
         witness: The example that shows this anomaly.
-        cause: Cause of the example, with the message's number; empty if unknown.
-        promise: The broken promise, as a sentence; empty if the verdict does not contain it.
+        cause: The cause of this example. It contains the message's number; empty if unknown.
+        promise: The broken promise, as a sentence; empty if the verdict contains no promise.
         more: Further sentences.
     """
 
@@ -77,13 +77,13 @@ def headline(verdict: Verdict | None, *, alive: bool = False) -> Headline:
 
 
 def _interrupted(verdict: Verdict) -> str:
-    """Return a first sentence for an interrupted run: only a part was judged."""
+    """Return the first words for an interrupted run, of which only a part was judged; or ""."""
     at_s = verdict.stats.get("interrupted_at_s")
     return "" if at_s is None else f"Interrupted at {at_s} s. "
 
 
 def _busy(verdict: Verdict) -> str:
-    """Return a sentence on a busy machine, which is a frequent cause of unknown verdicts; or ""."""
+    """Return a sentence about a busy machine, a frequent cause of unknown verdicts; or ""."""
     load, cores = verdict.stats.get("load"), verdict.stats.get("cores")
     if not isinstance(load, float) or not isinstance(cores, int) or load <= _BUSY * cores:
         return ""
@@ -94,7 +94,7 @@ def _busy(verdict: Verdict) -> str:
 
 
 def _stopped(verdict: Verdict) -> str:
-    """Return a sentence on the violation that stopped the run, or on the end of live checks."""
+    """Return a sentence about why the run was stopped, or since when it was not checked; or ""."""
     if (until_s := verdict.stats.get("watched_until_s")) is not None:
         return (
             f" From {until_s} s on, the run was not judged while it ran (watcher.log has the"
@@ -129,12 +129,12 @@ def ranked_anomalies(verdict: Verdict) -> list[tuple[str, AnomalySummary]]:
 
 
 def counting(summary: AnomalySummary) -> int:
-    """Return the number of occurrences of an anomaly that are not allowed."""
+    """Return how many anomalies in a summary the judge does not allow."""
     return summary.count - summary.allowed
 
 
 def decides(summary: AnomalySummary) -> bool:
-    """Return whether at least one occurrence of an anomaly is trusted and not allowed."""
+    """Return whether at least one anomaly in a summary is both trusted and not allowed."""
     if not (counting(summary) and summary.trusted):
         return False
     # Deciding examples are stored before others.
@@ -143,7 +143,7 @@ def decides(summary: AnomalySummary) -> bool:
 
 
 def broker_name(broker: object) -> str:
-    """Return a broker's number with its node's name: `broker 2 (n2)`."""
+    """Return a broker's number and the name of the node: `broker 2 (n2)`."""
     return (
         f"broker {broker} (n{broker})" if isinstance(broker, int) and broker >= 0 else "no broker"
     )
@@ -230,7 +230,7 @@ def _with_witness(
 
 
 def _cause(witness: Example) -> str:
-    """Return the main anomaly's cause; if the cause lacks the value, the value comes first."""
+    """Return the main anomaly's cause; if the value is not in it, put the value in front."""
     value, cause = witness.evidence.get("value"), witness.cause
     named = not isinstance(value, int) or str(value) in cause
     return cause if named or not cause else f"value {value}: {cause}"

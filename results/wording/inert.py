@@ -14,7 +14,7 @@ _SURROGATE_OFFSET = 0xDC00
 
 
 MAX_SHOWN = 4_000
-"""Maximum number of characters shown of a text; a broker's error may have ten million."""
+"""Maximum number of characters that are shown of a text. A broker's error may have ten million."""
 
 
 def shortened(text: str, most: int = MAX_SHOWN) -> str:

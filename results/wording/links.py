@@ -1,4 +1,4 @@
-"""Describe cut network links in short: the nodes on each side of a cut."""
+"""Describe cut network links briefly, by the nodes on each side of a cut."""
 
 import re
 from collections import defaultdict
@@ -10,9 +10,10 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def parted(links: Iterable[Link]) -> str:
-    """Return the cut links exactly: `n2 | n1 n3`, or for one direction `n1 n3 → n2`.
+    """Describe the cut links exactly: `n2 | n1 n3`; or `n1 n3 → n2` for only one direction.
 
-    If two sides cannot describe all links, as in a ring, each link is named: `n1→n3, n3→n1`.
+    If two sides are not enough to describe all links, as in a ring, each link is listed: `n1→n3,
+    n3→n1`.
 
     Args:
         links: The cut links.
@@ -32,7 +33,7 @@ def parted(links: Iterable[Link]) -> str:
 
 
 def _sides(cut: set[Link]) -> list[list[str]]:
-    """Return groups of nodes that are cut from the same other nodes; small groups first."""
+    """Return groups of nodes that are cut from the same nodes; the smallest group comes first."""
     others: dict[str, set[str]] = defaultdict(set)
     for sender, receiver in cut:
         others[sender].add(receiver)

@@ -1,10 +1,10 @@
 """The names of ops, values and messages on pages and in terminals.
 
 The name of an op is like `p22#132`, and the name of a value is like `log-0-0:v785`
-(`results.record.short`). In a scripted run, the value with sequence number k of the first partition
-is named `message` plus k, as in the scenario. Checks write the record's own numbers into their
-sentences, and `verdict.json` keeps these numbers. This module puts the names into a sentence when
-it is printed. On a page, each name shows its number as a tooltip.
+(`results.record.short`). In a scripted run, the value with the sequence number 1 in the first
+partition is named `message1`, as in the scenario. Checks write the record's own numbers into their
+sentences, and `verdict.json` keeps these numbers. This module inserts the names when a sentence is
+printed. On a page, the tooltip of a name shows the number.
 """
 
 import re
@@ -37,7 +37,8 @@ and in a scripted run `message2 (value 4294967298)`."""
 _NUMBER = re.compile(r"\d+")
 _OP_KEYS, _VALUE_KEYS = ("op_id", "op_ids"), ("value", "values")
 _OPS = "ops"
-"""A key of evidence. A list under this key contains op ids, but a number is a count of ops."""
+"""A key of evidence. If the evidence is a list, it contains op ids; if it is a number, it is a
+count of ops."""
 _INTERRUPTED = re.compile(r"(?:Interrupted at [\d.]+ s\. )?")
 
 
@@ -48,7 +49,7 @@ class Printed:
     Attributes:
         name: `p22#132`.
         long: `op 1099511637417`, as in the record and in `verdict.json`.
-        anchor: Anchor of the page's explanation of the name.
+        anchor: The anchor at which the page explains the name.
     """
 
     name: str
@@ -57,19 +58,19 @@ class Printed:
 
 
 def said(text: str) -> str:
-    """Return a text as a sentence. A name at its start (of a message or node) stays as it is."""
+    """Return a text as a sentence. The name of a message or node at the start stays unchanged."""
     whole = as_sentence(text)
     return f"{text[0]}{whole[1:]}" if _STORY_WORD.match(text) else whole
 
 
 def interruption(sentence: str) -> str:
-    """Return the words at the start of a verdict's sentence that report an interruption, or ""."""
+    """Return the first words of a verdict's sentence if they report an interruption, or ""."""
     found = _INTERRUPTED.match(sentence)
     return found[0] if found else ""
 
 
 def without_verdict(sentence: str) -> str:
-    """Return a verdict's sentence without the verdict, for a list with a column for verdicts."""
+    """Return a verdict's sentence without the verdict, for a list that has a verdict column."""
     begins = interruption(sentence)
     rest = sentence.removeprefix(begins)
     told = rest.partition(": ")[2] or rest
@@ -89,10 +90,10 @@ class Names:
     """The names of a run's ops and values.
 
     Args:
-        tables: The run's tables; ops are read when the first op is named.
+        tables: The run's tables. The ops are read as soon as one op needs a name.
         plan: The run's plan; None if it cannot be read. Values then keep their numbers.
         scripted: Whether the run is a scripted run, which has named messages.
-        with_ops: Whether to read ops; otherwise, ops keep their ids.
+        with_ops: Whether ops get names. If not, sentences keep the ids of ops.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Names:
         return "".join(f"{before}{name}" for before, name, _ in self._parts(text))
 
     def html(self, text: str) -> Markup:
-        """Return a sentence with short names as HTML; each name shows its number as a tooltip."""
+        """Return a sentence with short names as HTML; the tooltip of each name shows the number."""
         return self._marked(text, _abbreviation)
 
     def alone(self, text: str) -> Markup:
@@ -119,17 +120,17 @@ class Names:
         return escape(inert(text)) if name is None else _abbreviation(name, f"value {text}")
 
     def linked(self, text: str) -> Markup:
-        """Return a sentence as HTML, with each short name linked to its explanation (`printed`)."""
+        """Return a sentence as HTML; each short name is a link to an explanation (`printed`)."""
         return self._marked(text, self._link)
 
     def titled(self, text: str) -> str:
-        """Return a sentence with short names for a tooltip, with the numbers at the end."""
+        """Return a sentence for a tooltip; it has short names, and the numbers are at the end."""
         parts = list(self._parts(text))
         numbers = ", ".join(dict.fromkeys(long for _, _, long in parts if long))
         return f"{self(text)}{f' [{numbers}]' if numbers else ''}"
 
     def cell(self, text: str, place: str) -> str:
-        """Return the text of a narrow cell: a value of the cell's own partition is `v785`.
+        """Return the text of a narrow cell; a value of the cell's partition is shortened to `v785`.
 
         Args:
             text: A value's number, or another text.
@@ -140,7 +141,7 @@ class Names:
         return text if name is None else name.removeprefix(own)
 
     def legend(self, text: str, place: str) -> str:
-        """Return the full name of a value that `cell` shortened; "" if `cell` shortens none.
+        """Return the explanation of a name that `cell` shortens; "" if `cell` does not shorten it.
 
         Args:
             text: As for `cell`.
@@ -150,7 +151,7 @@ class Names:
         return "" if name in (None, short) else f"{short}: value {name}"
 
     def linked_cell(self, text: str, place: str) -> Markup:
-        """Return the text of a narrow cell as HTML, linked to the explanation of the name."""
+        """Return the text of a narrow cell as HTML; it is a link to the explanation of the name."""
         name = self._value(int(text)) if _is_number(text) else None
         if name is None:
             return escape(inert(text))
@@ -162,7 +163,7 @@ class Names:
         return tuple(self._printed.values())
 
     def evidence(self, key: str, value: object) -> object:
-        """Return evidence with a short name before each number of an op or value.
+        """Return evidence in which the short name stands before the number of each op or value.
 
         Args:
             key: Key of the evidence: `op_id`, `polled_values`, ...
@@ -177,7 +178,7 @@ class Names:
         return self._op(op_id) or str(op_id)
 
     def op_id(self, process: int, ordinal: int) -> int | None:
-        """Return the id of the op with this number in its process, from 1, or None."""
+        """Return the id of a process's op by its number, from 1; None if there is no such op."""
         ids = self.ids_of(process)
         return int(ids[ordinal - 1]) if 0 < ordinal <= len(ids) else None
 
@@ -192,11 +193,11 @@ class Names:
         return self._value(value) or str(value)
 
     def value_of(self, name: str) -> int | None:
-        """Return the value that a short name denotes, or None if the text is not such a name."""
+        """Return the value with this short name, or None if the text is not such a name."""
         return value_named(name, self.prefixes)
 
     def values_alone(self, name: str) -> tuple[int, ...]:
-        """Return all values that `v785`, a name without partition, may denote."""
+        """Return all values for a name without a partition, such as `v785`."""
         own = [f"{each.rpartition(':')[0]}:{name}" for each in self.prefixes if ":" in each]
         found = (self.value_of(each) for each in own if name.startswith("v"))
         return tuple(each for each in found if each is not None)
@@ -257,7 +258,7 @@ class Names:
         return marked
 
     def _parts(self, text: str) -> Iterator[tuple[str, str, str]]:
-        """Yield (text before, name, the record's term) for each number; the last name is empty."""
+        """Yield (preceding text, name, record's term) for each number; the last name is empty."""
         at = 0
         for match in _LONG.finditer(text):
             group = str(match.lastgroup)

@@ -1,4 +1,4 @@
-"""Format a count with its noun in singular or plural."""
+"""Format a count and a noun; the noun is in the singular or in the plural."""
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -7,6 +7,6 @@ def many(count: int, one: str, several: str = "") -> str:
     Args:
         count: The number.
         one: The noun in the singular.
-        several: The plural, if it is not the singular with an s.
+        several: The noun in the plural; by default, the singular with an s.
     """
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"

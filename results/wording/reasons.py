@@ -1,4 +1,4 @@
-"""Choose the main reason for an unknown verdict, because some reasons follow from others."""
+"""Choose the main reason for an unknown verdict. Other reasons may only follow from it."""
 
 from results.record.verdict import Verdict
 
@@ -16,7 +16,7 @@ important."""
 def heaviest_reason(verdict: Verdict) -> str:
     """Return the most important reason for an unknown verdict; "" if there is none.
 
-    If a run failed, many other reasons follow from this failure, and their number is random.
+    If a run failed, many other reasons follow from this failure. How many there are is random.
     """
     return min(verdict.unknown_because, key=_weight, default="")
 

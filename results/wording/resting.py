@@ -1,4 +1,4 @@
-"""List, for each promise, the comparisons behind a verdict, and their limits."""
+"""List, for each promise, the comparisons behind a verdict, and what they could not show."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _GIVEN_UP = "There is no promise for this plan, so nothing was compared."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The comparisons of one check: count, noun, time span and name of the check."""
+    """The comparisons of one check: the count, a noun, the time span, and the name of the check."""
 
     rows: int
     what: str
@@ -27,7 +27,7 @@ class Resting:
     Attributes:
         promise: The promise, as a sentence.
         summary: The number of comparisons, as text.
-        lines: Checks that made comparisons, the largest number first.
+        lines: The checks that made comparisons. The check with the most comparisons comes first.
         unshown: Full sentences about violations that the run could not show.
     """
 
@@ -64,7 +64,7 @@ def untested(verdict: Verdict) -> tuple[Basis, ...]:
 
 
 def unshown_count(verdict: Verdict) -> int:
-    """Return the number of sentences about violations that the run could not show."""
+    """Return how many kinds of violations the run could not show, i.e. the number of sentences."""
     return sum(len(each.unshown) for each in verdict.basis)
 
 

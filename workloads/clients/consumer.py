@@ -28,11 +28,12 @@ from workloads.protocol import Batch, Column, Key
 
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001 - a public constant that begins so
 _TELLS_EPOCHS = 0x02080000
-"""Version 2.8 of librdkafka. Earlier versions report wrong epochs, so these are not recorded."""
+"""Version 2.8 of librdkafka. Earlier versions report wrong epochs, so their epochs are not
+recorded."""
 
 
 class ProcessConsumer:
-    """A confluent-kafka consumer, which is assigned manually and commits nothing.
+    """A confluent-kafka consumer with manually assigned partitions. It never commits offsets.
 
     Args:
         plan: The plan, which decides the client's settings.
@@ -62,9 +63,10 @@ class ProcessConsumer:
     def assign(self, starts: Mapping[Key, int | None]) -> str | None:
         """Start to read the given partitions. Return the error, or None.
 
-        In librdkafka, a late response with a partition's start moves a later assignment of this
-        partition back to the start (https://github.com/confluentinc/librdkafka/issues/5345). So a
-        client that requested a start gets no second assignment. A new client replaces it.
+        Suppose that a client requested a partition's start, and that the response comes only after
+        the next assignment. librdkafka then moves the new assignment back to the start
+        (https://github.com/confluentinc/librdkafka/issues/5345). So a client that requested a start
+        is replaced by a new client.
         """
         if self._asked_for_beginnings:
             threading.Thread(target=self._handle.close, daemon=True).start()
@@ -105,14 +107,14 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return the consumed records as columns. If one partition has an error, so has the batch.
+    """Return the consumed records as columns. If one partition has an error, the batch has it too.
 
     Args:
         messages: Records, and events of partitions.
         error: The reason why there are no records.
         isolation: The consumer's isolation level.
         headers: Whether the message format has headers.
-        keys: The number of keys in the plan. 0 for no keys.
+        keys: The number of keys in the plan. 0 means that the plan has none.
     """
     if not any(map(Message.error, messages)):
         return _batch(messages, [], error, isolation, headers=headers, keys=keys)
@@ -166,7 +168,7 @@ def _stamps(records: Sequence[Message]) -> list[int]:
 
 
 def _spans(records: Sequence[Message]) -> Sequence[tuple[Key, int]]:
-    """Group consecutive records of one partition; return each partition and number of records."""
+    """Return (partition, number of records) for each series of records of one partition."""
     if not records:
         return []
     topics = cast("list[str]", list(map(Message.topic, records)))
@@ -194,9 +196,9 @@ def _leader_epochs(records: Sequence[Message]) -> Column:
 
 
 def _values(payloads: Sequence[bytes | None], marks: Sequence[object] | None) -> Column:
-    """Return each record's value, read by numpy if every payload begins with a value.
+    """Return each record's value; numpy reads the values if every payload begins with one.
 
-    A tombstone has no payload. Its value is in its header.
+    A tombstone has no payload, so the value is in a header.
     """
     try:
         sizes = set(map(len, cast("Sequence[bytes]", payloads)))

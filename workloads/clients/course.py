@@ -16,7 +16,7 @@ class Course:
         op: The op to execute.
 
     Attributes:
-        batches: The results of the op's polls, each with its index among the op's micro-operations.
+        batches: The results of the op's polls: (index of the micro-operation in the op, batch).
     """
 
     def __init__(self, op: Txn) -> None:
@@ -29,7 +29,7 @@ class Course:
         self.batches: list[tuple[int, Batch]] = []
 
     def delivered(self, at: int, delivery: Delivery) -> None:
-        """Record the delivery report of a value, by its index in the op."""
+        """Record the delivery report of the message with this index in the op."""
         self._deliveries[at] = delivery
 
     def positions(self, starts: Mapping[Key, int]) -> dict[Key, int]:
@@ -41,7 +41,7 @@ class Course:
 
     @property
     def answered(self) -> bool:
-        """Whether brokers acknowledged all sends, so that every sequence number is certain."""
+        """Whether brokers acknowledged all sends, so that no sequence number is in doubt."""
         return all(each.acked for each in self._deliveries.values())
 
     def trouble(self) -> str | None:

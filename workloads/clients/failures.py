@@ -1,7 +1,7 @@
 """The definite failures: errors which prove that a record is in no log.
 
-Every other error is `info`. With retries, an earlier attempt may have been written. So an error is
-definite only if it does not depend on time, because then the earlier attempts were refused, too.
+Every other error is `info`. With retries, an earlier attempt may have been written. But if an error
+does not depend on time, the earlier attempts were refused, too. Only such errors are definite.
 
 A *retriable* error is not a *definite* failure: after NOT_LEADER_OR_FOLLOWER, timeouts, disconnects
 and NOT_ENOUGH_REPLICAS_AFTER_APPEND the record may have been written (KAFKA-13574).
@@ -28,7 +28,7 @@ DEFINITE: Mapping[int, str] = MappingProxyType(
         ),
     }
 )
-"""For each error code, why the error is definite."""
+"""The reason why an error is definite, by error code."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
     {
@@ -42,7 +42,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[int, str] = MappingProxyType(
         " retries, it may have been sent before, and may have waited there for a retry",
     }
 )
-"""For each error code, why the error is definite if the client does not retry."""
+"""The reason why an error is definite if the client does not retry, by error code."""
 
 
 def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
@@ -50,7 +50,7 @@ def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
 
     Args:
         error: The error in the delivery report.
-        retries: The plan's number of retries. None for the client's default, which is practically
+        retries: The plan's number of retries. None means the client's default, which is practically
             unlimited.
     """
     code = error.code()
@@ -61,8 +61,8 @@ def send_outcome(error: KafkaError, *, retries: int | None) -> Outcome:
 def refusal_outcome(error: KafkaError) -> Outcome:
     """Return the outcome of a send for which `produce` itself raised an error.
 
-    `rd_kafka_producev` promises for every error that the message was not enqueued. A fatal error is
-    still treated as unknown, because it concerns the whole producer.
+    `rd_kafka_producev` promises that after any error, the message was not enqueued. But after a
+    fatal error, the outcome is treated as unknown, because the error concerns the whole producer.
     """
     return Outcome.INFO if error.fatal() else Outcome.FAIL
 

@@ -151,16 +151,17 @@ class GroupConsumer:
     def membership(self) -> object:
         """Return this consumer's group identity, for commits in a transaction (KIP-447).
 
-        The identity comes from the last assignment. Otherwise a consumer that the group has removed
-        would commit without a member id, and brokers do not fence such a commit.
+        The identity comes from the last assignment. This matters if the group has removed the
+        consumer. Without the old identity, the consumer would commit without a member id, and
+        brokers do not fence such a commit.
         """
         return self._membership
 
     def close(self) -> None:
         """Leave the group.
 
-        The listener gets no more calls, because a request to the group might never end at this
-        point, and the Python client would block the whole process.
+        The listener is not called any more. At this point, a request to the group might never end,
+        and the Python client would block the whole process.
         """
         self._over = True
         self._handle.close()
@@ -169,9 +170,9 @@ class GroupConsumer:
         """End without leaving the group. The group notices this at the session timeout.
 
         The Python client destroys an unclosed consumer without closing it, so no LeaveGroup is
-        sent. The destruction never ends if the consumer has an unreported assignment, because
-        librdkafka waits in a busy loop for a call of `assign`. So the consumer first polls, in its
-        own thread, which may hang.
+        sent. If the consumer has an assignment that was not reported yet, the destruction never
+        ends, because librdkafka waits in a busy loop for a call of `assign`. So the consumer first
+        polls. This happens in a separate thread, because it may hang.
         """
         self._over = True
         last = threading.Thread(target=_tell, args=(self._handle,), name=VANISHING, daemon=True)

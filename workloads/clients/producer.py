@@ -23,15 +23,15 @@ class UnreachableError(ConnectionError):
 
 
 class SharedProducer:
-    """A confluent-kafka producer that collects an op's delivery reports until the last one.
+    """A confluent-kafka producer, which collects the delivery reports of an op until all are there.
 
     Args:
         plan: The plan, which decides acks, idempotence, retries, linger, compression and payloads.
         bootstrap: The addresses `host:port,...`.
         worker: The worker's number.
         payload: A function that returns the payload for a value. Each payload begins with its
-            value, and the messages have no key and no headers. None for messages whose readers can
-            detect damage (`results.record.contents`).
+            value, and the messages have no key and no headers. None means messages in which readers
+            can detect damage (`results.record.contents`).
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class SharedProducer:
     def serve(self, timeout_s: float) -> None:
         """Wait for delivery reports up to a timeout, in whole milliseconds.
 
-        After a fatal error, `poll` itself raises an exception, whatever the error callback does.
-        For example, a new leader may not know an idempotent producer's sequence. The reports then
-        come with the next call.
+        After a fatal error, `poll` itself raises an exception, whatever the error callback does. An
+        error is fatal, for example, if a new leader does not know the sequence of an idempotent
+        producer. The delivery reports then come with the next call.
         """
         try:
             self._handle.poll(timeout_s)
@@ -106,7 +106,7 @@ class SharedProducer:
             raise UnreachableError(f"topic {topic} cannot be used: {answer.error.str()}")
 
     def close(self) -> None:
-        """End the client at once; messages without a delivery report will get none."""
+        """End the client at once. Messages that wait for a delivery report will not get it."""
         # The handle's callback refers to this object. Otherwise both would live until a garbage
         # collection.
         del self._handle
@@ -144,7 +144,8 @@ class _Flight:
     def report(self, error: KafkaError | None, message: Message) -> None:
         """Record a delivery report. No other Python code runs for each message.
 
-        The message object itself is not kept, so that the next report reuses its warm memory.
+        The message object itself is not kept, so the next report can use the same memory, which is
+        still in the processor's cache.
         """
         payloads = self._payloads
         if error is not None:
@@ -155,7 +156,7 @@ class _Flight:
             self._done(self._result())
 
     def report_of(self, index: int) -> Callable[[KafkaError | None, Message], None]:
-        """Return the callback for a tombstone's delivery report, which has no value."""
+        """Return the callback for the delivery report of a tombstone, which contains no payload."""
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
@@ -195,7 +196,7 @@ class _Flight:
         return SendResult(offsets=offsets, outcomes=outcomes, errors=reasons)
 
     def _indices(self) -> Values:
-        """Return the index of each report's value in the op. Reports may come in any order."""
+        """Return, for each report, the message's index in the op. Reports may come in any order."""
         if not self._payloads:
             return np.empty(0, dtype=np.int64)
         payloads = cast("list[bytes]", self._payloads)
@@ -208,7 +209,7 @@ class _Flight:
 
 
 def _known(offsets: list[int | None]) -> Values:
-    """Return the offsets, with -1 where the broker sent none."""
+    """Return the offsets; -1 stands for an offset that the broker did not send."""
     try:
         return np.fromiter(cast("list[int]", offsets), np.int64, len(offsets))
     except TypeError:  # At least one of them is None.

@@ -47,7 +47,7 @@ OWNED: Mapping[str, str] = {
 }
 """Settings that a user may not override, because the run's record would be wrong.
 
-The value names the plan key or rule that determines the setting.
+For each setting, a text says which plan key or rule determines it.
 """
 _OWNED_BY_SHARES = dict.fromkeys(
     ("socket.timeout.ms", "request.timeout.ms", "fetch.wait.max.ms", "fetch.max.wait.ms"),
@@ -98,12 +98,12 @@ _CLASSIC_SESSION: Settings = {
 
 
 def owned(plan: Plan) -> Mapping[str, str]:
-    """Return settings that the user may not override, each with the plan key that determines it."""
+    """Return the settings that the user may not override, and what determines each setting."""
     return {**OWNED, **(_OWNED_BY_SHARES if has_shares(plan) else {})}
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer. `worker` chooses among mixed compressions."""
+    """Return the settings of a worker's producer. `worker` selects one of mixed compressions."""
     compression = (
         COMPRESSIONS[worker % len(COMPRESSIONS)]
         if plan.compression == "mixed"
@@ -141,8 +141,8 @@ def batching(plan: Plan) -> dict[str, int]:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    In librdkafka, a delivery must time out before its transaction, and a request well before the
-    delivery.
+    In librdkafka, a delivery must time out before its transaction does. A request must time out
+    well before its delivery does.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
@@ -249,7 +249,7 @@ def consumer_settings(
 
 
 def _tuned(settings: Settings, plan: Plan) -> Settings:
-    """Return client settings, extended by the plan's settings and the user's own settings."""
+    """Return client settings, and add the plan's settings and the user's own settings."""
     return {**settings, **_of_the_user(plan)}
 
 
@@ -265,8 +265,8 @@ def check_client_settings(plan: Plan) -> None:
     """Create the clients of a plan without connecting, to check their settings.
 
     Raises:
-        PlanError: librdkafka refuses a key, the plan determines this key, or the file of the user's
-            own settings does not exist. The message is one sentence.
+        PlanError: librdkafka refuses a key, a user's key is one that the plan determines, or the
+            file of the user's own settings does not exist. The message is one sentence.
     """
     bare = plan.model_copy(update={"client": {}, "clients": None})
     secures = security_of_clients(plan)
@@ -322,7 +322,7 @@ def _refusal(plan: Plan) -> str | None:
 
 
 def _members(plan: Plan) -> Sequence[Settings]:
-    """Return the settings of a member for each kind of group."""
+    """Return, for each kind of group, the settings of a member."""
     if not plan.is_grouped:
         return []
     told = _of_the_user(plan)

@@ -23,17 +23,16 @@ _COMMIT_S = 10.0
 _NO_ANSWER = "no broker confirmed the acknowledgements"
 _SET_S = 30.0
 _REFUSED = (KafkaException, RuntimeError)
-"""Errors that a consumer may raise.
-
-Older versions raise a RuntimeError in place of `IllegalStateException`.
+"""Errors that a consumer may raise. Older versions raise a RuntimeError instead of
+`IllegalStateException`.
 """
 
 
 class ShareConsumer:
     """A confluent-kafka share consumer. It implements `workloads.sharer.ShareClient`.
 
-    An acknowledgement is confirmed only if librdkafka reports its offset as confirmed, and if the
-    whole commit of its partition succeeded.
+    An acknowledgement is confirmed only if two conditions hold: librdkafka reports the record's
+    offset as confirmed, and the whole commit of the partition succeeded.
 
     Args:
         plan: The plan, which decides the client's settings.

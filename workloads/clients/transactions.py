@@ -1,14 +1,14 @@
 """The transactional producer of one thread, which executes whole transactions.
 
-The producer's calls wait for the coordinator, each with a timeout. So these calls run outside the
-worker's loop. The `transactional.id` belongs to the thread. The next producer with this id fences
-the previous one and aborts its open transaction (KIP-98). So a producer in an unknown state is
-dropped and replaced.
+The calls of the producer wait for the coordinator, and each call has a timeout. So these calls run
+outside the worker's loop. The `transactional.id` belongs to the thread. The next producer with this
+id fences the previous producer and aborts the open transaction (KIP-98). So a producer in an
+unknown state is dropped and replaced.
 
-All messages are flushed and answered before the commit is sent. A failure before the commit leads
-to an abort. After an abort no commit is ever sent, so the transaction certainly cannot commit. The
-transaction ends by the abort, by the fence, or by `transaction.timeout.ms`. After the commit was
-sent, only the response to it decides the outcome.
+The commit is sent only after all messages are flushed and have responses. A failure before the
+commit leads to an abort. After an abort no commit is ever sent, so the transaction certainly cannot
+commit. The abort ends the transaction, or the next producer fences it, or `transaction.timeout.ms`
+passes. After the commit was sent, only the response to it decides the outcome.
 
 With `after_timeout = "go-on"` a client is less careful, as most applications are. After a timeout
 it aborts, and begins the next transaction with the same producer.
@@ -80,7 +80,7 @@ class TransactionalProducer:
     def _until_the_end(
         self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
     ) -> str | None:
-        """Begin, send, poll and flush; return the error, or None if all sends are answered."""
+        """Begin, send, poll and flush. Return the error, or None if all sends have responses."""
         try:
             producer = self._begin()
             for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
@@ -103,9 +103,9 @@ class TransactionalProducer:
         return course.trouble()
 
     def _served(self, producer: Producer) -> int:
-        """Handle reports until all have arrived or the time is over; return how many are missing.
+        """Handle reports until all have come or the time is over; return how many are missing.
 
-        `flush` handles further reports after a fatal error; `poll` stops at the error.
+        After a fatal error, `poll` stops at the error, but `flush` handles further reports.
         """
         deadline_s = stopwatch_s() + self._limit_s
         while (left := len(producer)) and (now_s := stopwatch_s()) < deadline_s:
@@ -155,13 +155,13 @@ class TransactionalProducer:
             self._ask(lambda: producer.send_offsets_to_transaction(offsets, member, self._limit_s))
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
+        """Abort. If the result is unknown, drop the producer. The next producer then fences it.
 
-        A producer with unanswered sends is also dropped, unless the plan lets it continue. An abort
-        would drop messages that wait for a retry. librdkafka would then reuse their sequence
-        numbers in the same epoch. If the first attempt was written after all, the broker treats the
-        next transaction's record as a duplicate. The broker then acknowledges a record that it
-        never writes.
+        If sends have no response yet, the producer is also dropped, except if the plan lets it
+        continue. The reason: an abort would drop messages that wait for a retry. librdkafka would
+        then reuse their sequence numbers in the same epoch. If the first attempt was written after
+        all, the broker takes the next transaction's record for a duplicate. The broker then
+        acknowledges a record that it never writes.
         """
         producer = self._handle
         if producer is None or not (answered or self._goes_on):
@@ -199,7 +199,7 @@ class TransactionalProducer:
         return course.result(Outcome.OK, Decision.COMMIT, TransactionOutcome.COMMITTED, None)
 
     def _give_up(self, broken: BaseException) -> None:
-        """Abort after a failed commit, if the client continues after timeouts.
+        """After a failed commit, abort if the client continues after timeouts.
 
         Otherwise drop the producer.
         """
@@ -209,7 +209,7 @@ class TransactionalProducer:
             self._discard()
 
     def _discard(self) -> None:
-        """Drop the producer in a thread, because its destruction waits for its connections."""
+        """Drop the producer in a thread, because the destruction waits for connections to close."""
         handle, self._handle = self._handle, None
         if handle is not None:
             threading.Thread(target=_end, args=[[handle]], daemon=True).start()
@@ -217,7 +217,7 @@ class TransactionalProducer:
 
 
 def _end(handles: list[Producer]) -> None:
-    """Destroy a producer: remove it from a list that has its last reference."""
+    """Destroy a producer: remove the last reference to it, which is in this list."""
     handles.clear()
 
 
@@ -228,7 +228,7 @@ def _why(broken: KafkaException | TimeoutError | SystemError) -> str:
 
 
 def _reporter(course: Course, at: int) -> Callable[[KafkaError | None, Message], None]:
-    """Return the callback for the delivery report of the value with index `at` in the op."""
+    """Return the callback for the delivery report of the message with index `at` in the op."""
 
     def report(error: KafkaError | None, message: Message) -> None:
         if error is None:

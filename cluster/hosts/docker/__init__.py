@@ -7,6 +7,6 @@
 - `daemon`: finds the daemon, and turns the daemon's refusals into sentences.
 - `line`: a separate program that keeps a node's container alive until the harness ends.
 
-`cluster.hosts.choose`, `examine` and `heal` import this package. The package `harness` imports it,
-too.
+`cluster.hosts.choose`, `examine` and `heal` import this package. The package `harness` imports this
+package, too.
 """

@@ -1,4 +1,4 @@
-"""Make a run's Docker network and containers. Each object gets the run's label when it is made."""
+"""Make a run's Docker network and containers. Each of these gets the run's label at once."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -6,14 +6,14 @@
     n1-1:          java kafka.Kafka, the first broker of n1, a container in these namespaces
     agent:         a process of this machine in n1's network namespace; sends probes, runs nft
 
-So a broker that is killed or restarted keeps its address and its cuts. The image may lack Python
-and nft. The containers see the run's folder at the same path as this machine. So a node's files
-remain after the broker has ended, and the harness can read them directly. The Docker daemon kills,
-pauses and inspects the processes.
+So a node's address and cuts do not change when the broker is killed or restarted. The image needs
+neither Python nor nft. The containers see the run's folder at the same path as this machine. So a
+node's files remain after the broker has ended, and the harness can read these files directly. The
+Docker daemon kills, pauses and inspects the processes.
 
 If the harness is killed, everything ends: first the agents, then the programs that the agents
 started to keep the nodes' containers alive. All processes of a node end with the container. Stopped
-containers and the network remain. `heal_docker` finds these by their labels.
+containers and the network remain. `heal_docker` finds these objects by the labels.
 """
 
 import os
@@ -64,8 +64,8 @@ class DockerHosts(LinkedHosts):
         processes_file: `RunPaths.processes`. Its folder is the run's folder. The labels of the
             run's objects identify this folder.
         image: The image of the containers.
-        own_software: Whether the user brings the software. If true, Logquake does not use the Kafka
-            in the image.
+        own_software: Whether the user provides the software. If true, Logquake does not use the
+            Kafka in the image.
     """
 
     kind = "docker"
@@ -91,7 +91,7 @@ class DockerHosts(LinkedHosts):
         self._lock = threading.Lock()
 
     def up(self) -> None:
-        """Create the network, and for each node its container and its agent.
+        """Create the network, and a container and an agent for each node.
 
         Raises:
             UserError: The daemon does not run, the image is missing or has no Java, or no subnet is
@@ -137,7 +137,7 @@ class DockerHosts(LinkedHosts):
         return self._addresses[node]
 
     def spawn(self, node: str, command: Command) -> ProcessId:
-        """Start a process in a separate container, in the namespaces of its node."""
+        """Start a process in a separate container, which shares the node's namespaces."""
         self.machine(node).seen([])  # The node's namespaces end with its agent.
         holder, what = self._holders[node], Path(command.argv[0]).name
         self._ledger.intend(what, node)
@@ -252,7 +252,7 @@ class DockerHosts(LinkedHosts):
         return counts
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Add delay or loss to the packets from the first node of each link to the second.
+        """Delay or drop packets from the first node of each link to the second node.
 
         Raises:
             ClusterError: A link begins at the clients. The run may not change this machine's own
@@ -273,7 +273,7 @@ class DockerHosts(LinkedHosts):
         return self._inside().java
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Let containers see the software's files, if they do not use the Kafka in the image."""
+        """Let containers that do not use the image's Kafka see the software's files."""
         self.machine(node)
         self._software = tuple(software)
 
@@ -316,7 +316,7 @@ class DockerHosts(LinkedHosts):
             self._addresses[node] = at
 
     def _attach(self, node: str, holder: Container) -> None:
-        """Let a node's agent keep the container's input open, so that both end together."""
+        """Let a node's agent keep the container's input open. The container ends with the agent."""
         machine, log = self.machines[node], self._root / "agents.log"
         held = machine.spawn(node, Command(argv=line_to(holder), log=log, cwd=self._root))
         wait_attached(holder, log, runs=lambda: machine.state_of(held) not in {None, "Z", "X"})
@@ -357,7 +357,7 @@ class DockerHosts(LinkedHosts):
         return [f"{KAFKA_LIBRARIES}/*" if word == ours else word for word in argv]
 
     def _process_of(self, container: Container, node: str) -> ProcessId:
-        """Return the identity of a container's process, with the local pid if it runs."""
+        """Return the identity of a container's process, with the local pid if the process runs."""
         with explained():
             container.reload()
         pid: int = container.attrs["State"]["Pid"]
@@ -369,7 +369,7 @@ class DockerHosts(LinkedHosts):
 
 
 def own_address(address: str) -> str:
-    """Return the local address of packets to `address`, without sending a packet (man 7 udp).
+    """Return the source address for packets to `address`, without sending a packet (man 7 udp).
 
     Raises:
         ClusterError: This machine has no route to the address.

@@ -198,5 +198,5 @@ def _try_namespace(container: Container) -> None:
 
 
 def enter(pid: int) -> Sequence[str]:
-    """Return the start of a command line that enters a process's network namespace."""
+    """Return a prefix for a command line, which enters a process's network namespace."""
     return ("nsenter", f"--net=/proc/{pid}/ns/net", "--")

@@ -1,13 +1,13 @@
-"""Hold the standard input of a container, so that the container ends with this program.
+"""Keep the standard input of a container open, so that the container ends with this program.
 
     python line.py SOCKET CONTAINER
 
 A node's agent starts this program. The program dies with the agent, and the agent dies with the
 harness. Logquake creates the container with `StdinOnce`: the container's input closes when this
-program ends. The `cat` in the container then ends. This also ends the process namespace that all
-containers of the node share. Thus no broker still runs after the harness was killed.
+program ends. The `cat` in the container then ends. The end of `cat` also ends the process namespace
+that all containers of the node share. Thus no broker still runs after the harness was killed.
 
-This program needs the standard library only. Like the agent, it runs by its path.
+This program needs the standard library only. Like the agent's file, this file is run by its path.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Name, list and remove a run's Docker objects. Only labels show which objects are the run's."""
+"""Name, list and remove a run's Docker objects. Labels alone show which objects are a run's."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ def labels_of(root: Path) -> dict[str, str]:
 
 
 def prefix_of(root: Path) -> str:
-    """Return the common prefix of the names of a run's objects. Each store has other prefixes."""
+    """Return the common prefix of the names of a run's objects. Prefixes differ between stores."""
     folder = root.resolve()
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", folder.name)
     return f"logquake-{readable}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]}"
@@ -51,7 +51,7 @@ def container_of(root: Path, node: str) -> str:
 def heal_docker(root: Path) -> list[str]:
     """Remove all containers and networks of a dead run, and no other objects. Idempotent.
 
-    The files that the containers wrote stay, because they are in the run's folder.
+    The containers' files are kept, because these files are in the run's folder.
 
     Args:
         root: The run's folder.

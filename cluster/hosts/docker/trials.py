@@ -19,7 +19,7 @@ TRIAL_LABEL = "logquake.trial"
 TRIAL_S = 120
 """The lifetime of a trial container in seconds, even if Logquake is killed."""
 FORGOTTEN_S = 10 * TRIAL_S
-"""The age in seconds from which a trial container counts as left over, even if its owner runs."""
+"""The age in seconds from which a trial container counts as left over, even if the owner runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Owner:
 
 
 def remove_dead_trials() -> list[str]:
-    """Remove trial containers that were never started because the process was killed. Idempotent.
+    """Remove trial containers that were never started, because the owner was killed. Idempotent.
 
     Raises:
         UserError: The daemon does not answer.

@@ -1,4 +1,4 @@
-"""Connect to an ssh host, and connect again when the connection is lost."""
+"""Connect to an ssh host. If the connection is lost, connect again."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from cluster.protocol import ClusterError, UserError
 
 CONNECT_TIMEOUT_S = 10.0
 LOGIN_TIMEOUT_S = 20.0
-"""Generous timeout: sshd on a busy machine takes seconds for its keys."""
+"""A long timeout: on a busy machine, sshd takes seconds to compute its keys."""
 CALL_TIMEOUT_S = 60.0
 MODULES = ("undoing", "errands", "warden")
 """Modules sent to the host's Python, in the order in which they import one another."""
@@ -92,8 +92,8 @@ class SshConnection:
     def channel(self, command: str) -> paramiko.Channel:
         """Start a command on the host; return its channel.
 
-        If the start fails, connect again and retry once, because an earlier loss of the connection
-        may not have been noticed.
+        If the start fails, connect again and retry once: perhaps the connection was lost earlier,
+        and only this start notices the loss.
         """
         try:
             return self._start(command)
@@ -132,7 +132,7 @@ class SshConnection:
 
     @contextlib.contextmanager
     def sftp(self) -> Iterator[paramiko.SFTPClient]:
-        """Yield the one SFTP session; only one thread has it at a time."""
+        """Yield the only SFTP session; only one thread at a time can use the session."""
         with self._sftp_lock:
             try:
                 yield self._open_sftp()

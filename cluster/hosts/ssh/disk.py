@@ -40,7 +40,7 @@ class SftpDisk:
             return file.read(size if size >= 0 else None)
 
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
-        """Write bytes into a file at an offset; create a missing file. Other bytes stay."""
+        """Write bytes into a file at an offset; create a missing file. Change no other bytes."""
         target = str(self.folder / path)
         with self._sftp(path) as sftp:
             try:
@@ -62,7 +62,7 @@ class SftpDisk:
 
     @contextlib.contextmanager
     def _sftp(self, path: PurePosixPath | str) -> Iterator[paramiko.SFTPClient]:
-        """Yield the SFTP session. Add the path to errors that name no file."""
+        """Yield the SFTP session. If an error names no file, add the path to the error."""
         try:
             with self.connection.sftp() as sftp:
                 yield sftp

@@ -1,7 +1,7 @@
 """Small tasks on an ssh host: examine the host, handle files, and connect to the host's warden.
 
-The code needs the standard library only. The harness sends this text to the host's Python (see
-`cluster.hosts.ssh.warden`), or runs this file in the run's folder.
+The code needs the standard library only. The harness sends the text of this module to the host's
+Python (see `cluster.hosts.ssh.warden`), or runs this file in the run's folder.
 """
 
 import json
@@ -52,7 +52,7 @@ def examine(order: Order) -> Order:
 def try_program(order: Order) -> Order:
     """Try a program on this host; return why it does not work, or an empty string.
 
-    The trial leaves nothing behind.
+    After the trial, the host is as it was before.
 
     Args:
         order: `program`, the program's text; `flag`, an argument that makes the program run a
@@ -91,7 +91,10 @@ def _said(argv: "list[str]") -> "str | None":
 
 
 def _refusal(order: Order) -> str:
-    """Return why nft rules cannot be made here, or an empty string. nft only checks the rules."""
+    """Return the reason if nft rules cannot be made here, or an empty string.
+
+    nft only checks the rules.
+    """
     try:
         done = subprocess.run(  # noqa: S603 - what the harness asks for
             [*order["nft"], "-c", "-f", "-"],
@@ -148,7 +151,7 @@ def unpack(folder: Path) -> None:
 
 
 def pack(folder: Path, left_out: "list[str]") -> None:
-    """Write a tar of a folder's files to standard output, except files with some suffixes."""
+    """Write a tar of a folder's files to standard output. Leave out files with certain suffixes."""
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for path in sorted(folder.rglob("*")):
             if path.suffix not in left_out and path.is_file() and not path.is_symlink():

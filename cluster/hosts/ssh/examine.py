@@ -1,4 +1,4 @@
-"""Check by trials whether an ssh host can take part in a run; report why not in one sentence."""
+"""Check by trials whether an ssh host can take part in a run. If not, report the reason."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +26,14 @@ def nft_of(host: SshHost) -> list[str]:
 
 
 def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
-    """Check that a host can take part in a run; nothing on the host is changed.
+    """Check that a host can take part in a run. The check changes nothing on the host.
 
     Args:
         connection: The connection to the host.
         others: All hosts of the file.
 
     Raises:
-        UserError: The host lacks something. The message has the remedy.
+        UserError: The host does not have all that a run needs. The message contains the remedy.
     """
     host = connection.host
     seen = connection.call(
@@ -72,9 +72,9 @@ def examine_host(connection: SshConnection, others: Sequence[SshHost]) -> None:
 def why_not_shape(hosts: Sequence[SshHost]) -> str:
     """Try whether links between ssh hosts can be shaped; return the reason if they cannot.
 
-    The result is an empty string if they can be shaped.
+    The result is an empty string if the links can be shaped.
 
-    A host that cannot be reached is skipped; another check reports that.
+    This check skips hosts that cannot be reached; another check reports these hosts.
     """
     program = Path(shaper.__file__).read_text(encoding="utf-8")
     return _why_not_anywhere(
@@ -91,7 +91,7 @@ def why_not_shape(hosts: Sequence[SshHost]) -> str:
 def why_not_reset(hosts: Sequence[SshHost]) -> str:
     """Try whether connections between ssh hosts can be reset; return the reason if they cannot.
 
-    The result is empty if they can be reset.
+    The result is an empty string if the connections can be reset.
     """
     program = Path(sockets.__file__).read_text(encoding="utf-8")
     order = {"program": program, "flag": "", "addresses": ()}

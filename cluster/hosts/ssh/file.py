@@ -20,13 +20,15 @@ class SshHost:
 
     Attributes:
         name: The machine's name in messages.
-        address: The address at which the machine's broker listens, and from which it connects.
+        address: The address at which the machine's broker listens. The broker also connects from
+            this address.
         ssh_address, port: The address and port of the machine's sshd.
         user: The user who logs in.
         key: The file of the private key; None: use the ssh agent and the keys in `~/.ssh`.
         known_hosts: The file that contains the machine's host key.
-        folder: On the machine, the folder that contains runs' folders; `~` is the user's home.
-        java: On the machine, the program `java`.
+        folder: The folder on the machine that contains the folders of all runs; `~` is the user's
+            home.
+        java: The path of the program `java` on the machine.
         sudo: Whether nft runs through `sudo -n`.
         ttl_s: If the harness sends no message for this many seconds, the host undoes everything.
     """
@@ -49,7 +51,7 @@ class _Strict(BaseModel):
 
 
 class _Settings(_Strict):
-    """Settings that the file may contain for one host, or once for all hosts."""
+    """The settings that you can write either for each host, or once for all hosts."""
 
     port: int | None = Field(default=None, ge=1, le=65535)
     user: str | None = Field(default=None, min_length=1)

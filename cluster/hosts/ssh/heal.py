@@ -13,11 +13,11 @@ from results.trust import is_own_file
 
 
 def ssh_ways(hosts_file: Path, paths: RunPaths) -> Iterator[Callable[[], list[str]]]:
-    """Yield a function for each host that removes a dead run's remains from the host.
+    """For each host, yield a function that removes what a dead run left on the host.
 
-    Yield nothing if the run left nothing. Each function returns a sentence for each action, and
-    raises `ClusterError` if an action failed. After all functions have succeeded, the run counts as
-    healed, and later calls skip its hosts.
+    Yield nothing if the run left nothing. Each function returns one sentence for each of its
+    actions. It raises `ClusterError` if an action failed. After all functions have succeeded, the
+    run counts as healed, and later calls skip its hosts.
 
     Args:
         hosts_file: `HOSTS.toml`. The keys and ports in this file may have changed since the run.
@@ -88,14 +88,15 @@ def _own_hosts(hosts_file: Path, paths: RunPaths) -> tuple[SshHost, ...]:
 
 
 def _today(own: tuple[SshHost, ...], noted: SshHost) -> SshHost:
-    """Return the present connection data of a host, from the user's current hosts file.
+    """Return how to connect to a host now, according to the user's current hosts file.
 
     When the run began, the hosts file named a user and a folder for this host. The run's files
     belong to that user and are in that folder. With another user or folder, heal would find nothing
     and wrongly report the host as healed.
 
     Raises:
-        ClusterError: The file no longer has the host, or has it with another user or folder.
+        ClusterError: The file no longer contains the host, or it now names another user or folder
+            for the host.
     """
     for host in own:
         if host.address == noted.address:

@@ -80,7 +80,8 @@ class SshHosts(LinkedHosts):
         """Start a warden and an agent on each host, on all hosts at once.
 
         Raises:
-            UserError: A host cannot be reached, refuses the login, or lacks something.
+            UserError: A host cannot be reached, refuses the login, or does not have all that a run
+                needs.
         """
         if self.machines:
             return
@@ -120,7 +121,7 @@ class SshHosts(LinkedHosts):
     def spawn(self, node: str, command: Command) -> ProcessId:
         """Start a process on a host.
 
-        The process ends with the hosts, or when the harness's lease runs out.
+        The process ends when the hosts are taken down, or when the harness's lease runs out.
         """
         abroad = self._where(node)
         translated = Command(
@@ -153,10 +154,10 @@ class SshHosts(LinkedHosts):
         return Path(self._run.hosts[node].java)
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Copy a node's folder, as prepared here, and the software's files to the node's host.
+        """Copy the software, and the node's folder that was prepared here, to the node's host.
 
-        From then on the host has the node's data. The data folder here is deleted. Otherwise, if
-        the data could not be fetched later, a program could take the old copy for the current data.
+        From then on the host has the node's data, and the data folder on this machine is deleted.
+        Otherwise, a program could later read this old copy as if it were the current data.
         """
         abroad = self._where(node)
         new = [path for path in software if path not in abroad.software]
@@ -199,7 +200,7 @@ class SshHosts(LinkedHosts):
         }
 
     def traces(self) -> Mapping[str, str]:
-        """Return the run's traces on the hosts, each with a description."""
+        """Return the traces that the run left on the hosts, each with a description."""
         try:
             found = self._everywhere(lambda node: self._call(node, "traces")["traces"])
         finally:
@@ -304,8 +305,8 @@ def refuse_too_few(hosts: Sequence[SshHost], nodes: Sequence[str], file: Path) -
 def _inside(software: Path) -> list[Path]:
     """Return the paths to copy for one software entry, relative to the entry.
 
-    The result begins with an empty path: the entry itself. For a folder of classes, the folder's
-    content follows.
+    The result begins with an empty path, which stands for the entry itself. If the entry is a
+    folder of classes, the paths of the folder's contents follow.
     """
     there = software.resolve()  # A symbolic link would not work on a host.
     return [Path(), *(each.relative_to(there) for each in sorted(there.rglob("*")))]

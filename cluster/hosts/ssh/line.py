@@ -2,12 +2,13 @@
 
 A thread sends an empty line about every second. This line renews the lease of the host's warden.
 The warden is the program that undoes the run if the harness is silent. The warden answers with the
-free bytes on the host's disk. If no answer comes any more, or the connection closes, the thread
-connects again and sends the last request again. The warden knows the request's number, so the agent
-executes the request only once.
+free bytes on the host's disk. If answers stop, or if the connection closes, the thread connects
+again and repeats the last request. The warden knows the request's number, so the agent executes the
+request only once.
 
-Meanwhile the agent and its processes continue, and faults stay in force. The line ends for good
-only if the lease runs out first. The host has then undone everything.
+While the connection is broken, the agent and its processes continue, and faults stay in force. The
+line ends for good only if the lease runs out before the thread can connect again. Then the host has
+undone everything.
 """
 
 import contextlib
@@ -82,8 +83,8 @@ class SshLine:
     def receive(self, timeout_s: float) -> bytes:
         """Return the next received line; empty if the line has ended for good.
 
-        While the line is broken, an answer may still come until the host's lease runs out. A caller
-        that stops waiting earlier would not know whether the agent has executed the request.
+        After a line breaks, a response may still come until the host's lease runs out. If a caller
+        stopped waiting earlier, it would not know whether the agent has executed the request.
         """
         try:
             data = self._next(timeout_s)

@@ -18,7 +18,7 @@ class Abroad:
     Attributes:
         here: The run's folder on this machine.
         there: The run's folder on the host.
-        software: Names in the host's software folder, by path on this machine.
+        software: For each path on this machine, the name in the host's software folder.
     """
 
     here: Path
@@ -26,7 +26,7 @@ class Abroad:
     software: Mapping[Path, str] = field(default_factory=dict)
 
     def path(self, local: Path) -> PurePosixPath:
-        """Return the host's path for a file of the run's folder or of the software."""
+        """Return the path on the host of a file of the run's folder or of the software."""
         if local in self.software:
             return self.there / SOFTWARE / self.software[local]
         try:

@@ -40,7 +40,7 @@ class SshRun:
         return f"{host.folder.rstrip('/')}/{self.run}"
 
     def order(self, host: SshHost) -> dict[str, object]:
-        """Return the values that the programs on a host need for the run."""
+        """Return what the programs on a host need to know about the run."""
         return {
             "folder": self.folder(host),
             "id": self.run,
@@ -77,7 +77,7 @@ class _Noted(BaseModel):
 def noted_run(file: Path) -> SshRun | None:
     """Return the recorded run; None if the record is missing or incomplete.
 
-    Without a complete record, no host was used.
+    If the record is missing or incomplete, the run has used no host.
 
     Args:
         file: The file with the record; see `FILE`.

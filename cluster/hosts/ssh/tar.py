@@ -14,7 +14,7 @@ from cluster.hosts.ssh.connection import SshConnection
 from cluster.protocol import ClusterError, UserError
 
 TEXTS = frozenset({".properties", ".xml", ".yaml", ".yml"})
-"""In files with these suffixes, directly in a node's folder, paths are translated."""
+"""If a file directly in a node's folder has one of these suffixes, its paths are translated."""
 STREAM_TIMEOUT_S = 60.0
 """Seconds without progress after which a stream counts as broken."""
 NODE_DEPTH = 3
@@ -33,7 +33,8 @@ def send_tar(
     Args:
         connection: The connection to the host.
         folder: The run's folder on the host.
-        files: Files and folders of this machine, by the path that they get in the run's folder.
+        files: The files and folders of this machine. The key of each is its path in the run's
+            folder on the host.
         change: Translates paths in configuration files into paths on the host.
 
     Raises:
@@ -56,12 +57,12 @@ def send_tar(
 def fetch_tar(
     connection: SshConnection, run: str, folders: tuple[str, Path], *, left_out: Sequence[str]
 ) -> None:
-    """Copy a folder of a host to this machine, over existing files.
+    """Copy a folder of a host to this machine. Existing files are overwritten.
 
     Args:
         connection: The connection to the host.
         run: The run's folder on the host, which contains the packing program.
-        folders: The source on the host, and the target here.
+        folders: The source folder on the host, and the target folder on this machine.
         left_out: Suffixes of files that are not copied.
 
     Raises:

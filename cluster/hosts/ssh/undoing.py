@@ -1,7 +1,7 @@
 """Undo all changes that a run made on an ssh host, and list the run's traces on the host.
 
-The code needs the standard library only. The harness sends this text to the host's Python (see
-`cluster.hosts.ssh.warden`).
+The code needs the standard library only. The harness sends the text of this module to the host's
+Python (see `cluster.hosts.ssh.warden`).
 """
 
 import contextlib
@@ -20,17 +20,19 @@ Order = dict[str, Any]
 MARK = "LOGQUAKE_RUN"
 """Environment variable of all processes that a run starts on a host: the run's id."""
 WARDEN = "LOGQUAKE_WARDEN"
-"""Environment variable of a warden only; the undo kills wardens last."""
+"""An environment variable that only wardens have. The undo kills the wardens last."""
 OURS = ".made-by-logquake"
-"""The name of the file that marks a parent folder of runs' folders as created by a run. The last
-run removes the file and this parent folder."""
+"""A run that creates the parent folder of the runs' folders puts a file of this name there.
+
+The last run removes the file and this parent folder.
+"""
 COMMAND_TIMEOUT_S = 20.0
 GONE_TIMEOUT_S = 10.0
 POLL_S = 0.02
 
 
 def now_s() -> float:
-    """Return seconds since boot, sleep included, because a lease also runs out during sleep."""
+    """Return the seconds since boot, including sleep: a lease also runs out during sleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -41,7 +43,7 @@ def undo(order: Order) -> Order:
         order: `folder`, `id`, `table`, `nft`, `umount` as for `keep`.
 
     Returns:
-        `done`: sentences about completed actions; `failed`: sentences about failures.
+        `done`: one sentence for each completed action; `failed`: one for each failed action.
     """
     done: list[str] = []
     failed: list[str] = []
@@ -54,7 +56,7 @@ def undo(order: Order) -> Order:
 
 
 def _marked(order: Order) -> "list[tuple[int, bool]]":
-    """Return the pids of other processes with the run's mark; true marks a warden."""
+    """Return the pids of other processes with the run's mark, and whether each is a warden."""
     wanted, warden = f"{MARK}={order['id']}".encode(), f"{WARDEN}=".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -85,7 +87,7 @@ def _kill_wardens(order: Order) -> "list[str]":
 
 
 def _kill(pid: int, order: Order) -> str:
-    """SIGKILL a process that still has the mark, never a later process with the same pid."""
+    """SIGKILL a process that still has the mark, but never a new process that reuses its pid."""
     try:
         held = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -172,7 +174,7 @@ def _remove_folder(order: Order) -> "list[str]":
 
 
 def _remove_base(base: Path) -> None:
-    """Remove the parent folder of runs' folders, if a run created it and no run needs it."""
+    """Remove the parent folder of the runs' folders if a run created it and no run needs it now."""
     with contextlib.suppress(OSError):
         while os.listdir(base) == [OURS]:  # noqa: PTH208 - names only
             (base / OURS).unlink()
@@ -186,7 +188,7 @@ def _remove_base(base: Path) -> None:
 
 
 def traces(order: Order) -> Order:
-    """Return the run's traces on this host, each with a description."""
+    """Return the traces that the run left on this host, each with a description."""
     found = {f"process {pid}": _name(pid) for pid, _ in _marked(order)}
     if rules := _table(order):
         found[f"nft table {order['table']}"] = rules

@@ -1,17 +1,18 @@
 """A program on an ssh host that undoes a run on the host if the harness is silent too long.
 
-The warden starts before anything else of the run, detached from the ssh session. The warden creates
-the run's folder, starts the agent, and passes messages between the harness and the agent. Each line
-from the harness, even an empty one, renews the run's lease. The warden answers with the free bytes
-on the disk.
+The warden is the first program of the run on the host. It is detached from the ssh session. The
+warden creates the run's folder, starts the agent, and passes messages between the harness and the
+agent. Each line from the harness, even an empty one, renews the run's lease. The warden answers
+with the free bytes on the disk.
 
 The lease runs out if the harness is dead, the harness's machine is down, or the network fails. The
 warden then kills all processes with the run's mark, deletes the run's nft table, removes the run's
 folder, and ends.
 
-A lost connection changes nothing on the host. The agent and its processes continue, and every fault
-stays in force until the harness returns or the lease runs out. When the harness returns, it sends
-its last request again with the same number, so the agent does not execute the request twice.
+A lost connection changes nothing on the host. The agent and its processes continue. Every fault
+stays in force until the lease runs out, or until the harness, connected again, clears the fault.
+When the harness connects again, it repeats its last request with the same number, so the agent does
+not execute the request twice.
 
     harness == ssh == talk -- socket -- warden -- agent -- brokers
 
@@ -39,7 +40,7 @@ SEND_TIMEOUT_S = 5.0
 AGENT_END_S = 5.0
 BASE_ATTEMPTS = 50
 FIRST_LEASE_S = 30.0
-"""Minimum lease in seconds before the harness's first call: a busy host starts slowly."""
+"""The shortest lease, in seconds, before the first call: a busy host starts slowly."""
 SYSTEM_PROGRAMS = ("/usr/sbin", "/sbin")
 
 
@@ -243,7 +244,7 @@ def free_bytes(folder: Path) -> bytes:
 def make_folder(folder: Path) -> None:
     """Create a run's folder. If the parent folder is new, mark it as created by Logquake.
 
-    Other runs on this host may begin and end meanwhile.
+    During this call, other runs on this host may begin and end.
 
     Raises:
         FileExistsError: The run's folder exists already.

@@ -1,6 +1,6 @@
-"""Create a node from its log dir at each start.
+"""At each start, create a node from its log dir.
 
-Real processes and the simulator use this module.
+Both real processes and the simulator use this module.
 """
 
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class Booted:
     Attributes:
         machine: The state machine. Its method `start` starts the node.
         storage: Executes the node's disk effects.
-        said: Lines for the node's log, about what was found and repaired.
+        said: Lines for the node's log. They say what was found in the files, and what was repaired.
         listens_at: The addresses at which the node listens for clients and other nodes.
     """
 
@@ -131,7 +131,7 @@ def boot(settings: Settings, disk: Disk, *, incarnation: UUID) -> Booted:
 
 
 def _make_first_files(disk: Disk, *, of_broker: bool) -> None:
-    """Create the files that exist from the first start on; Kafka's checkpoint files begin empty."""
+    """Create the files that a node has from its first start on. Checkpoint files begin empty."""
     there = set(disk.paths())
     if (mark := f"{FOLDER}/{PARTITION_METADATA}") not in there:
         disk.replace(mark, partition_metadata(METADATA_TOPIC_ID))
@@ -202,9 +202,9 @@ def _election_state(disk: Disk) -> ElectionState:
 
 
 def _latest_snapshot(disk: Disk) -> Snapshot | None:
-    """Return the latest snapshot of the metadata; raise `BootError` if it is damaged.
+    """Return the latest snapshot of the metadata; raise `BootError` if this snapshot is damaged.
 
-    The metadata log before the snapshot may already be deleted.
+    An older snapshot is no replacement: the log between the two snapshots may be deleted.
     """
     try:
         return latest_snapshot({path: disk.read(path) for path in snapshot_paths(disk.paths())})

@@ -1,9 +1,9 @@
 """The group coordinator: groups of the `__consumer_offsets` partitions that this broker leads.
 
-Committed offsets are records of such a partition. A commit is answered when its record is
-committed. The next leader of the partition reads the records again. The members of groups are not
-stored, so after a change of the leader they must join again. (Kafka also stores the members, so
-Kafka's members need not join again.)
+Committed offsets are records of such a partition. The coordinator answers a commit when the
+commit's record is itself committed. If the partition gets another leader, that leader reads the
+records again. The members of groups are not stored, so after a change of the leader they must join
+again. (Kafka also stores the members, so Kafka's members need not join again.)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ from cluster.reference.messages.data import ProducePartition, ProduceRequest
 COMMIT_TIMEOUT_MS = 5000
 """Kafka's `offsets.commit.timeout.ms`."""
 MOST_METADATA = 4096
-"""Kafka's `offset.metadata.max.bytes`, counted in Java's characters of two bytes."""
+"""Kafka's `offset.metadata.max.bytes`. Like Kafka, count Java's characters (two bytes each)."""
 MOST_GROUPS = 1000
 """If a partition of `__consumer_offsets` has this many groups, groups without members are
 deleted."""
@@ -124,7 +124,7 @@ class GroupCoordinator:
         ids."""
 
     def lead(self, partition: int, batches: bytes) -> None:
-        """Begin to coordinate a partition's groups, with the offsets committed before."""
+        """Begin to coordinate a partition's groups; `batches` contains their committed offsets."""
         kept = _Kept()
         for place, committed in committed_offsets(batches):
             if committed is None:
@@ -180,7 +180,7 @@ class GroupCoordinator:
         *,
         known: Callable[[str, int], bool],
     ) -> Commit | OffsetCommitResponse:
-        """Return the produce request that stores offsets, or the response that refuses the commit.
+        """Return a produce request that stores the offsets, or a response that refuses the commit.
 
         Args:
             now: The present time.
@@ -225,7 +225,7 @@ class GroupCoordinator:
         )
 
     def committed(self, commit: Commit, error: ErrorCode) -> Reply:
-        """Answer a commit, given the result of producing its offsets."""
+        """Answer a commit. `error` is the result of the produce request with its offsets."""
         kept = self._led.get(commit.partition)
         if kept is None:
             error = error or ErrorCode.not_coordinator
@@ -346,7 +346,7 @@ _COMMIT_ERRORS = {
     ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
     ErrorCode.message_too_large: ErrorCode.invalid_commit_offset_size,
 }
-"""The error that the client gets for each error of the produce request that stores the offsets.
+"""For each error of the produce request that stores offsets: the error that the client gets.
 
 The mapping is Kafka's.
 """
@@ -376,7 +376,7 @@ def _offset(kept: _Kept, group: str, topic: str, partition: int) -> OffsetFetchR
 
 
 def _make_room(groups: dict[str, Group]) -> None:
-    """Delete groups without members if there are very many groups; Kafka does so after a time."""
+    """If there are very many groups, delete those without members; Kafka does so after a time."""
     if len(groups) < MOST_GROUPS:
         return
     for name in [name for name, group in groups.items() if group.is_forgotten]:
@@ -397,7 +397,7 @@ def _wanted(asked: OffsetCommitRequest) -> Iterator[tuple[Place, Committed]]:
 
 
 def _objection(place: Place, committed: Committed, known: Callable[[str, int], bool]) -> ErrorCode:
-    """Return why one offset cannot be stored; the request's other offsets are still stored."""
+    """Return why one offset of a request cannot be stored. The other offsets are still stored."""
     if not known(place.topic, place.partition):
         return ErrorCode.unknown_topic_or_partition
     if len(committed.metadata.encode("utf-16-be")) > 2 * MOST_METADATA:

@@ -1,4 +1,4 @@
-"""Forward client requests that only the controller can execute, with retries (KIP-590)."""
+"""Forward, with retries, the client requests that only the controller can execute (KIP-590)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Forwarding:
         yield from self._try(now, _Order(asker, message, until))
 
     def answered(self, now: Nanoseconds, request: int, answer: object | None) -> Iterator[Effect]:
-        """Pass a response to the client, or retry if another node than the controller sent it."""
+        """Pass a response to the client. If the sender is not the controller, retry instead."""
         order = self._asked.pop(request)
         if answer is None or _is_elsewhere(answer):
             yield from self._rest(now, order)

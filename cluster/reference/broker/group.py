@@ -37,7 +37,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class GroupState(Enum):
-    """The state of a group between two generations."""
+    """The state of a group. `STABLE` means that each member has its assignment."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -73,7 +73,7 @@ class Group:
     Attributes:
         delay_ns: How long the first generation waits for more members.
         bugs: The bugs that are switched on.
-        pending: Member ids that were given out and have not joined yet (KIP-394).
+        pending: The ids that were given to new members that have not joined yet (KIP-394).
     """
 
     name: str
@@ -106,7 +106,7 @@ class Group:
             yield from self._joined(asker, asked, asked.member_id or new_id)
 
     def sync(self, asker: Asker, asked: SyncGroupRequest) -> Iterator[Effect]:
-        """Answer a sync with the member's assignment, once the leader has sent all assignments."""
+        """Answer a sync with the member's assignment when the leader has sent all assignments."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none and self.state is GroupState.PREPARING:
             error = ErrorCode.rebalance_in_progress
@@ -127,7 +127,7 @@ class Group:
         yield self._session(member.member_id, member.session_ns)
 
     def heartbeat(self, asker: Asker, asked: HeartbeatRequest) -> Iterator[Effect]:
-        """Renew a member's session; the response says whether the member must join again."""
+        """Renew a member's session. The response tells the member whether it must join again."""
         error = self._stranger(asked.member_id, asked.generation_id)
         if error is ErrorCode.none:
             member = self.members[asked.member_id]
@@ -196,7 +196,7 @@ class Group:
         return not self.members and not self.pending
 
     def member_of(self, instance: str | None) -> str:
-        """Return the current member id of a static instance; an empty string if it has none."""
+        """Return the current member id of a static instance, or an empty string."""
         found = (it.member_id for it in self.members.values() if it.instance == instance)
         return next(found, "") if instance is not None else ""
 
@@ -247,7 +247,7 @@ class Group:
             yield from self._prepare()
 
     def _replaced(self, instance: str | None) -> Iterator[Effect]:
-        """Remove a static member's old process, which a new one replaces (KIP-345)."""
+        """Remove a static member's old process: a new process has replaced it (KIP-345)."""
         for each in list(self.members.values()):
             if instance is not None and each.instance == instance:
                 del self.members[each.member_id]

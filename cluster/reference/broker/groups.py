@@ -34,7 +34,7 @@ class Replica(Protocol):
     """Access to a partition of `__consumer_offsets` that this broker leads."""
 
     def epoch(self, partition: int) -> int | None:
-        """Return the leader epoch in which this broker leads the partition; None if it does not."""
+        """Return the epoch in which this broker leads the partition; None if it does not lead."""
 
     def batches(self, partition: int) -> bytes:
         """Return the batches of the partition's whole log."""
@@ -93,14 +93,14 @@ class Groups:
         yield from self._coordinator.take(asker, asked)
 
     def commit(self, now: Nanoseconds, asker: Asker, asked: OffsetCommitRequest) -> Commit | Reply:
-        """Return the commit whose records must be produced, or the response that refuses it."""
+        """Return a commit whose records must be produced, or a response that refuses it."""
         commit = self._coordinator.commit(now, asker, asked, known=self._knows)
         if isinstance(commit, Commit):
             return commit
         return Reply(asker=asker, message=commit)
 
     def committed(self, commit: Commit, answer: object | None) -> Reply:
-        """Return the response to a commit, given the response to its produce request."""
+        """Return the response to a commit. `answer` is the response to its produce request."""
         error = ErrorCode.request_timed_out
         if isinstance(answer, ProduceResponse):
             error = answer.partitions[0].error_code

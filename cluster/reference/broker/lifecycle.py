@@ -1,9 +1,9 @@
 """A broker's registration with the controller, its heartbeats and its controlled shutdown.
 
 A broker registers in the fenced state. After the broker has replayed its own registration, its
-heartbeats ask the controller to unfence it (KIP-631). A broker that wants to end first asks the
-controller for permission. The broker continues until the controller has elected other leaders in
-its place.
+heartbeats ask the controller to unfence it (KIP-631). When a broker wants to end, it first asks the
+controller for permission. It continues to serve until the controller has elected other leaders for
+the broker's partitions.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Incarnation:
         incarnation: A new UUID for each process.
         listeners: The broker's addresses.
         directory: The id of the broker's log dir.
-        previous_epoch: The broker epoch before the last clean shutdown, or -1.
+        previous_epoch: The broker's epoch at its last clean shutdown, or -1.
     """
 
     node: int
@@ -61,7 +61,7 @@ class Incarnation:
 
 
 class Lifecycle:
-    """A broker's own requests to the controller; at most one is open.
+    """A broker's own requests to the controller. The broker sends one at a time.
 
     Args:
         who: The broker's identity.

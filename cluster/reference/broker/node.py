@@ -1,8 +1,8 @@
 """A node of the reference cluster: its quorum, replicas and groups as one state machine.
 
-Each request goes to the quorum, the replicas or the groups. A request from the node to itself stays
-inside. After each event, the node gives newly committed metadata to its replicas, and sends the
-replicas' requests to the controller.
+Each request goes to the quorum, the replicas or the groups. A request from the node to itself does
+not leave the node. After each event, the node gives newly committed metadata to its replicas, and
+sends the replicas' requests to the controller.
 """
 
 from collections import deque
@@ -421,10 +421,10 @@ class Node:
             yield from self._heartbeat_after(0)
 
     def _leave_as_last(self, now: Nanoseconds) -> Iterator[Effect]:
-        """End after the other leaving brokers have ended, if this node is the active controller.
+        """Shut down; an active controller first waits until the other leaving nodes have ended.
 
-        A cluster is stopped by signals to all nodes at once. If the controller ended first, the
-        other nodes would need an election, which may have no winner.
+        To stop a cluster, all nodes get a signal at once. If the controller ended first, the other
+        nodes would need an election, which may have no winner.
         """
         quiet_ns = now - max(self._leaver_ns, self._gone_ns)
         if self._plane.is_active and quiet_ns < _QUIET_MS * NANOSECONDS_A_MS:
@@ -433,7 +433,7 @@ class Node:
             yield from self._leave(now)
 
     def _leave(self, now: Nanoseconds) -> Iterator[Effect]:
-        """Shut down; a leader of the quorum first gets a moment to inform its successors."""
+        """Shut down. The quorum's leader first gets a moment to inform its successors."""
         if self._ending:
             return
         self._ending = True
@@ -474,7 +474,7 @@ class Node:
         return self._lifecycle.epoch if self._lifecycle is not None else -1
 
     def _named(self, asked: data.FetchRequest) -> data.FetchRequest:
-        """Fill in the names of topics that a client names by their ids (KIP-516)."""
+        """If a client's request has only topic ids, add the topics' names (KIP-516)."""
         for each in asked.partitions:
             if not each.topic:
                 return self._with_names(asked)

@@ -13,7 +13,7 @@ from cluster.files.batches import read_segment, records
 from cluster.files.group_offsets import Committed, Place, position_of
 
 MOST_NAME_BYTES = 32_767
-"""Longest name in the records, in bytes. Requests can have longer names."""
+"""The longest name that records can contain, in bytes. Requests can contain longer names."""
 _KEY_VERSION, _VALUE_VERSION = 1, 3
 _MAGIC = 2
 _NONE = -1
@@ -37,9 +37,10 @@ def offsets_batch(commits: Sequence[tuple[Place, Committed]], *, time_ms: int) -
 
 
 def committed_offsets(data: bytes) -> Iterator[tuple[Place, Committed | None]]:
-    """Yield the commits in batches, in order; None for a deleted offset. Skip other records.
+    """Yield, in order, the commits in record batches; None means that the offset was deleted.
 
-    Any client can produce to the topic. So an unknown record must not crash the partition's leader.
+    Skip other records. Any client can produce to the topic, so an unknown record must not crash the
+    partition's leader.
     """
     for batch in read_segment(data).batches:
         if batch.control:

@@ -50,7 +50,7 @@ class ProducerIds:
             )
 
     def answered(self, answer: object | None) -> Iterator[Effect]:
-        """Handle the controller's response. Without a new block, let the waiting clients retry."""
+        """Handle the controller's response. If it has no new block, let waiting clients retry."""
         match answer:
             case AllocateProducerIdsResponse(error_code=ErrorCode.none):
                 self._next = answer.producer_id_start

@@ -21,7 +21,8 @@ class Told:
     """The effect of metadata changes on a broker's own replicas.
 
     Attributes:
-        gone: Folders of deleted partitions, except those that a new topic uses.
+        gone: The folders of deleted partitions, but not a folder that a new topic of the same name
+            uses.
         states: The present states of new and changed partitions.
         brokers: Whether brokers were added, removed or fenced.
     """
@@ -32,7 +33,7 @@ class Told:
 
 
 def told(changes: Iterable[Change], image: MetadataImage, settings: Settings) -> Told:
-    """Return the effect of metadata changes; for each partition only the last state counts."""
+    """Return the effect of metadata changes. For each partition, only its last state counts."""
     states: dict[str, PartitionState] = {}
     gone: dict[str, None] = {}
     brokers = False
@@ -75,7 +76,7 @@ def state_of(partition: PartitionImage, image: MetadataImage, settings: Settings
 
 
 def eligible(image: MetadataImage) -> dict[int, int]:
-    """Return the brokers that may be in an ISR, with their epochs (KIP-841, KIP-903)."""
+    """Return the epoch of each broker that may be in an ISR (KIP-841, KIP-903)."""
     live = (each for each in image.brokers.values() if each.active)
     return {each.broker_id: each.broker_epoch for each in live}
 

@@ -6,10 +6,10 @@ from cluster.reference.messages.data import FetchedPartition, FetchRequest, Fetc
 
 
 def refused_as_replica(asked: FetchRequest) -> FetchResponse:
-    """Return the response that refuses a fetch by a client that pretends to be a replica.
+    """Return the response that refuses a fetch if a client pretends to be a replica.
 
-    Such a fetch could move high watermarks. Kafka sends this response to clients that are not
-    authorized to act for the cluster.
+    Such a fetch could move high watermarks. Kafka sends the same response to clients without the
+    right to act for the cluster.
     """
     refused = (
         FetchedPartition(

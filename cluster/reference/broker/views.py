@@ -40,8 +40,8 @@ def metadata(
 ) -> MetadataResponse:
     """Return the response to a metadata request: the unfenced brokers, and the leaders of topics.
 
-    The response names this broker as controller, or another one if this broker is fenced. This is
-    correct, because each broker forwards requests to the controller (KIP-590).
+    The response names this broker as the controller; if this broker is fenced, it names another
+    broker. Any broker can be named, because each one forwards requests to the controller (KIP-590).
     """
     live = [broker for broker in image.brokers.values() if not broker.fenced]
     wanted = asked.topics

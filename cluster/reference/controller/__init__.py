@@ -1,8 +1,8 @@
 """The KRaft control plane: decisions of the active controller, and metadata that brokers replay.
 
-`image` is the metadata that result from replaying the log of records. `controller` is active on the
-quorum's leader and handles requests. The controller's rules are in `brokers`, `partitions`,
-`reassignments`, `topics` and `configs`. `plane` combines quorum, controller and image for a node. A
-broker's part is in `broker/lifecycle`: registration, heartbeats, controlled shutdown (KIP-500,
-KIP-631).
+`image` contains the metadata after all records of the log were replayed. `controller` handles
+requests; it is active on the quorum's leader. The controller's rules are in `brokers`,
+`partitions`, `reassignments`, `topics` and `configs`. `plane` combines quorum, controller and image
+for a node. The broker's side of registration, heartbeats and controlled shutdown is in
+`broker/lifecycle` (KIP-500, KIP-631).
 """

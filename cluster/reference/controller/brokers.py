@@ -1,8 +1,8 @@
 """The controller's rules for brokers: registration, fencing, shutdown and removal.
 
-A broker's epoch is the offset of its registration (KIP-631), so that an older incarnation is
-recognized. A broker whose session ends is fenced: the controller removes it from all ISRs and
-leaderships.
+A broker's epoch is the offset of its registration (KIP-631). So the controller can recognize
+requests of an older incarnation. A broker whose session ends is fenced: the controller removes it
+from all ISRs and leaderships.
 """
 
 from kio.schema.errors import ErrorCode
@@ -36,7 +36,7 @@ PRODUCER_IDS_A_BLOCK = 1000
 
 
 class Sessions:
-    """The time of each broker's last heartbeat, in the memory of the active controller."""
+    """The time of each broker's last heartbeat. Only the active controller keeps these times."""
 
     def __init__(self, settings: Settings) -> None:
         self._timeout = settings.broker_session_timeout_ms * NANOSECONDS_A_MS
@@ -53,11 +53,11 @@ class Sessions:
         self._offsets[broker] = offset
 
     def note_leaving(self, broker: int, offset: int) -> None:
-        """Record the metadata offset at which a leaving broker has handed over its leaderships."""
+        """Record the metadata offset from which on a leaving broker leads no partition."""
         self._left_at.setdefault(broker, offset)
 
     def may_end(self, broker: int, active: list[int]) -> bool:
-        """Return whether all active brokers know that a leaving broker leads no partition now."""
+        """Return whether all active brokers know that a leaving broker no longer leads."""
         wanted = self._left_at.get(broker, -1)
         return all(self._offsets.get(each, -1) >= wanted for each in active)
 
@@ -67,7 +67,7 @@ class Sessions:
             table.pop(broker, None)
 
     def is_valid(self, broker: int, now: Nanoseconds) -> bool:
-        """Return whether a broker's session is valid, by its last heartbeat."""
+        """Return whether a broker's last heartbeat is so recent that its session is valid."""
         heard = self._heard.get(broker)
         return heard is not None and now < heard + self._timeout
 
@@ -83,7 +83,7 @@ class Sessions:
 def register(
     draft: Draft, request: BrokerRegistrationRequest, *, cluster_id: str, sessions: Sessions
 ) -> BrokerRegistrationResponse:
-    """Register a broker's process; it stays fenced until it has caught up (KIP-631)."""
+    """Register a broker's process. The broker stays fenced until it has caught up (KIP-631)."""
     if request.cluster_id != cluster_id:
         return BrokerRegistrationResponse(error_code=ErrorCode.inconsistent_cluster_id)
     known = draft.image.brokers.get(request.broker_id)
@@ -201,7 +201,7 @@ def allocate_producer_ids(
 def _served(
     draft: Draft, broker: BrokerImage, request: BrokerHeartbeatRequest, *, sessions: Sessions
 ) -> bool:
-    """Fence or shut down an unfenced broker if it asks for this; return whether it may end."""
+    """Fence an unfenced broker, or let it shut down, if it asks; return whether it may end."""
     if request.want_fence:
         leave(draft, broker)
         return request.want_shut_down

@@ -25,7 +25,7 @@ from cluster.reference.settings import SettingsError
 def alter_configs(
     draft: Draft, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Change configs; a resource's changes apply all together or not at all."""
+    """Change configs. For each resource, either all of its changes apply, or none."""
     responses = tuple(
         _alter(draft, each, validate_only=request.validate_only) for each in request.resources
     )

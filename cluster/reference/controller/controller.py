@@ -1,9 +1,9 @@
-"""The active controller: appends metadata records, and answers when they are committed.
+"""The active controller: it appends metadata records, and responds when they are committed.
 
 The controller of the quorum's leader becomes active when a record of the leader's epoch is
-committed. From then on the controller knows all committed metadata. The controller decides by its
-own image, which also contains uncommitted records. When it is no longer the leader, it discards
-that image and all waiting responses.
+committed. From then on the controller knows all committed metadata. The controller bases its
+decisions on its own image, which also contains uncommitted records. When its node is no longer the
+leader, it discards that image and all waiting responses.
 """
 
 from collections.abc import Callable, Mapping
@@ -168,7 +168,7 @@ class Controller:
         return self._out
 
     def on_hung(self, connection: int) -> None:
-        """Drop the responses for a closed connection; the written records stay."""
+        """Drop the responses for a closed connection. Their records stay in the log."""
         self._waiting = [each for each in self._waiting if each.asker.connection != connection]
 
     def _activate(self, now: Nanoseconds, committed: MetadataImage) -> None:
@@ -263,7 +263,7 @@ class Controller:
 
 
 def _prefer(draft: Draft) -> None:
-    """Return leaderships to the preferred replicas (`auto.leader.rebalance.enable`)."""
+    """Give leaderships back to the preferred replicas (`auto.leader.rebalance.enable`)."""
     elect_leaders(draft, ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None))
 
 

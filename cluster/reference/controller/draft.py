@@ -1,4 +1,4 @@
-"""The next records of the active controller, already applied to the controller's image.
+"""The next records of the active controller. They are already applied to the controller's image.
 
 The image of the active controller is ahead of the committed records. If the controller loses its
 leadership, it discards the image. Responses wait until their records are committed.

@@ -1,7 +1,8 @@
-"""The metadata that result from replaying the metadata log (KIP-500): brokers, topics, partitions.
+"""The metadata after all records of the metadata log: brokers, topics, partitions (KIP-500).
 
-The values are frozen: a value that a caller keeps does not change later. The image itself changes
-with each record. The active controller has a second image, which also includes uncommitted records.
+The objects in an image are frozen: an object that a caller keeps never changes. The image itself
+changes with each record. The active controller has a second image, which also includes uncommitted
+records.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,8 @@ class BrokerImage:
 
     Attributes:
         broker_id: The broker's id.
-        broker_epoch: The offset of the broker's registration, which grows with each incarnation.
+        broker_epoch: The offset of the broker's registration. It grows with each incarnation of the
+            broker.
         incarnation_id: The UUID of the broker's process.
         listeners: The broker's addresses.
         rack: The broker's rack.
@@ -73,8 +75,8 @@ class PartitionImage:
         isr: The in-sync replicas.
         adding, removing: Replicas that a reassignment adds and removes (KIP-455).
         leader: The leader's id; -1 if there is none.
-        leader_epoch: Grows with each election.
-        partition_epoch: Grows with each change of any kind (KIP-497).
+        leader_epoch: A number that grows with each election.
+        partition_epoch: A number that grows with each change of any kind (KIP-497).
         leader_recovery_state: `RECOVERED` or `RECOVERING`.
         directories: The log dir of each replica.
     """
@@ -128,7 +130,7 @@ class PartitionChanged:
 
     @property
     def elected(self) -> bool:
-        """Whether a new leader epoch began, so that leaders and followers must start again."""
+        """Whether a new leader epoch began. Then leaders and followers must start again."""
         if self.before is None or self.after is None:
             return self.before is not self.after
         return (self.before.leader, self.before.leader_epoch) != (
@@ -189,7 +191,7 @@ class MetadataImage:
         return None if known is None else known.partitions.get(partition)
 
     def partitions(self) -> Iterator[PartitionImage]:
-        """Yield all partitions, topic by topic in order of creation."""
+        """Yield all partitions, topic by topic. The oldest topic comes first."""
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
@@ -199,7 +201,7 @@ class MetadataImage:
         return known is not None and known.active
 
     def config(self, resource_type: int, resource_name: str) -> dict[str, str]:
-        """Return the configs set for a topic or a broker."""
+        """Return the configs that were set for a topic or a broker."""
         return self.configs.get((resource_type, resource_name), {})
 
     def copy(self) -> "MetadataImage":
@@ -222,7 +224,7 @@ class MetadataImage:
             offset: The record's offset in the metadata log.
 
         Returns:
-            The changes that brokers must know.
+            The changes that brokers must learn of.
         """
         self.offset = offset
         match message:
@@ -267,7 +269,7 @@ class MetadataImage:
             )
 
     def changes_since(self, before: "MetadataImage") -> list[Change]:
-        """Return the differences from an earlier image, for a node that loaded a snapshot."""
+        """Return what changed since an earlier image: a node that loads a snapshot needs this."""
         changes: list[Change] = []
         brokers = list(dict.fromkeys([*before.brokers, *self.brokers]))
         for broker in brokers:
@@ -406,7 +408,7 @@ def placement(partition: PartitionImage) -> PlacedPartitionRecord:
 
 
 def ids(brokers: tuple[int, ...]) -> tuple[i32, ...]:
-    """Return brokers' ids in a record's type."""
+    """Return brokers' ids in the type that records use."""
     return tuple(i32(each) for each in brokers)
 
 

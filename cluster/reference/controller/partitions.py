@@ -1,9 +1,9 @@
-"""The controller's rules for partition leaders and ISRs; each change is checked and recorded.
+"""The controller's rules for partition leaders and ISRs. Each change is checked and recorded.
 
-The leader is the first active replica in assignment order that is in the ISR. An ISR changes when
-its leader asks (KIP-497), or when a broker is fenced or shuts down. The leader's request is checked
-against the partition's epochs, and against the epochs of the brokers that the request names
-(KIP-841, KIP-903).
+In the order of the assignment, the first replica that is active and in the ISR becomes leader. An
+ISR changes when the partition's leader requests this (KIP-497), or when a broker is fenced or shuts
+down. The leader's request is checked against the partition's epochs, and against the epochs of the
+brokers that the request names (KIP-841, KIP-903).
 """
 
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The wanted state of a partition, except the leader, which is chosen at the write."""
+    """The wanted state of a partition. The leader is chosen only when the record is written."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -78,7 +78,7 @@ def change(
     *,
     election: Election = Election.ANY,
 ) -> bool:
-    """Write the record that brings a partition to a target state; return whether it changes.
+    """Write the record that gives a partition its target state; return False if nothing changes.
 
     Args:
         draft: Receives the record.
@@ -113,7 +113,7 @@ def change(
 
 
 def leave_isrs(draft: Draft, broker: int) -> None:
-    """Remove a broker that is fenced or shuts down from all ISRs and leaderships.
+    """Remove a broker from all ISRs and leaderships, because it is fenced or shuts down.
 
     The last member of an ISR stays in the ISR, because no other replica is known to have all
     committed records.
@@ -126,14 +126,14 @@ def leave_isrs(draft: Draft, broker: int) -> None:
 
 
 def find_leaders(draft: Draft) -> None:
-    """Elect leaders for leaderless partitions after a broker returned or a config changed."""
+    """Elect leaders for partitions without a leader: a broker has returned, or a config changed."""
     for partition in list(draft.image.partitions()):
         if partition.leader == NO_LEADER:
             change(draft, partition, target_of(partition))
 
 
 def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Change ISRs as the leaders request, if the request is still valid (KIP-497)."""
+    """Change ISRs as a leader requests, if the leader's request is still valid (KIP-497)."""
     broker = draft.image.brokers.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         return AlterPartitionResponse(error_code=ErrorCode.stale_broker_epoch)
@@ -142,7 +142,7 @@ def alter_partitions(draft: Draft, request: AlterPartitionRequest) -> AlterParti
 
 
 def elect_leaders(draft: Draft, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elect leaders as an operator requests (KIP-460), of the named partitions or of all."""
+    """Elect leaders as an operator requests: for some named partitions, or for all (KIP-460)."""
     election = Election.PREFERRED if request.election_type == PREFERRED else Election.UNCLEAN
     asked = request.topic_partitions
     if asked is None:
@@ -248,7 +248,7 @@ def _alter(draft: Draft, broker: int, wish: AlterPartition) -> AlteredPartition:
 def _objection(
     draft: Draft, broker: int, partition: PartitionImage, *, wish: AlterPartition
 ) -> ErrorCode:
-    """Return why a leader's ISR request is refused (KIP-497), checked in Kafka's order."""
+    """Return why a leader's ISR request is refused (KIP-497). The order of checks is Kafka's."""
     if (
         wish.leader_epoch > partition.leader_epoch
         or wish.partition_epoch > partition.partition_epoch

@@ -1,7 +1,8 @@
-"""The KRaft part of a node: the quorum, the metadata image, and on voters the controller.
+"""The KRaft part of a node: the quorum, the metadata image, and, on voters, the controller.
 
-Only committed records reach the image, and from there the node's partitions. (In Kafka before
-KRaft, the controller made the same changes to partitions with LeaderAndIsr requests.)
+Only committed records change the image. The changes of the image then go to the node's partitions.
+(In Kafka before KRaft, the controller made the same changes to partitions with LeaderAndIsr
+requests.)
 """
 
 from collections.abc import Iterator, Sequence
@@ -136,18 +137,18 @@ class KRaft:
         return out
 
     def changes(self) -> list[Change]:
-        """Return the changes committed since the last call, in order."""
+        """Return, in order, the changes that were committed since the last call."""
         changes, self.changed = self.changed, []
         return changes
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Begin to hand over the quorum's leadership, after all other leaving brokers ended."""
+        """Begin to hand over the quorum's leadership. All other leaving brokers have ended."""
         out = list(self.quorum.shut_down(now))
         self._settle(now, out)
         return out
 
     def _settle(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Replay committed records; repeat while the controller writes more."""
+        """Replay committed records. Repeat this while the controller writes new records."""
         while True:
             snapshot, batches = self.quorum.committed()
             if snapshot is not None:
@@ -163,7 +164,7 @@ class KRaft:
             out += self.take_snapshot()
 
     def take_snapshot(self) -> Sequence[Effect]:
-        """Store the image as a snapshot, so that a start needs no earlier records (KIP-630)."""
+        """Store the image as a snapshot. Then the next start needs no earlier records (KIP-630)."""
         self._bytes_since_snapshot = 0
         data = snapshot_bytes(
             [encode_message(each) for each in self.image.records()],
@@ -207,7 +208,7 @@ def _messages_of(data: bytes) -> tuple[tuple[int, Message], ...]:
 
 
 def values_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the offsets and values of the metadata records in batches."""
+    """Yield the offset and the value of each metadata record in the batches of `data`."""
     for batch in read_segment(data).batches:
         if not batch.control:
             for record in records(batch):

@@ -1,6 +1,7 @@
 """Create topics, place their partitions on brokers, add partitions, and delete topics.
 
-Placement is not random: active brokers take turns, and each topic starts with another broker.
+Partitions are not placed at random: active brokers take turns. Each topic starts with another
+broker.
 """
 
 import re
@@ -57,7 +58,7 @@ class RefusedError(Exception):
 def create_topics(
     draft: Draft, request: CreateTopicsRequest, *, cluster_id: str
 ) -> CreateTopicsResponse:
-    """Create topics independently: the failure of one does not affect the others."""
+    """Create topics. If one topic cannot be created, the others still are."""
     if sum(_size(draft, each) for each in request.topics) > _MAX_PARTITIONS:
         refused = (
             CreatableTopicResult(
@@ -160,7 +161,7 @@ def _write_topic(
 
 
 def _write_partitions(draft: Draft, topic: TopicImage, assignment: Assignment) -> None:
-    """Create partitions; fenced brokers start outside the ISR (KIP-841)."""
+    """Create partitions. Replicas on fenced brokers start outside the ISR (KIP-841)."""
     first = len(topic.partitions)
     for number, replicas in enumerate(assignment, first):
         isr = tuple(each for each in replicas if draft.image.is_active(each))
@@ -179,7 +180,7 @@ def _write_partitions(draft: Draft, topic: TopicImage, assignment: Assignment) -
 
 
 def _size(draft: Draft, wanted: CreatableTopic) -> int:
-    """Return the number of requested partitions; an invalid number counts as 0 here."""
+    """Return how many partitions a request wants; an invalid number counts as 0."""
     if wanted.assignments:
         return len(wanted.assignments)
     count = wanted.num_partitions
@@ -250,7 +251,7 @@ def check_replicas(draft: Draft, replicas: Sequence[int]) -> None:
 
 
 def _placed(draft: Draft, count: int, *, factor: int, first: int = 0) -> Assignment:
-    """Place partitions on brokers in turn; fenced brokers come last, as followers."""
+    """Place partitions on brokers in turn. Fenced brokers come last: they can only follow."""
     brokers = sorted(draft.image.brokers)
     active = [each for each in brokers if draft.image.is_active(each)]
     if not 0 < factor <= len(brokers) or not active:

@@ -1,8 +1,8 @@
 """Record batches as a broker handles them: bytes with a header of 61 bytes.
 
-A broker never unpacks the records that it stores. The broker only writes the base offset and its
-leader epoch into the header. The CRC32C covers only the bytes after these two fields, from the
-attributes on. So the producer's checksum stays valid
+A broker never unpacks the records that it stores. It only writes the base offset and the leader
+epoch into the batch's header. The CRC32C covers only bytes after these two fields: it begins with
+the attributes. So the producer's checksum stays valid
 (https://kafka.apache.org/documentation/#recordbatch).
 """
 
@@ -29,7 +29,7 @@ class BadBatchError(Exception):
     """Bytes that are not a valid record batch. The message is one sentence with the reason.
 
     Attributes:
-        magic: The batch's format version if it is not 2; otherwise None.
+        magic: If the batch's format version is not 2: that version. Otherwise None.
     """
 
     def __init__(self, what: str, *, magic: int | None = None) -> None:
@@ -102,11 +102,11 @@ def sound_batches(data: bytes) -> list[Batch]:
 
 
 def sound_batches_of(data: bytes) -> Iterator[Batch]:
-    """Yield the valid batches at the beginning of some bytes.
+    """Yield the batches in some bytes, up to the first invalid one.
 
     Raises:
-        BadBatchError: A batch is torn, damaged, or not of magic 2. All valid batches before this
-            batch are yielded first.
+        BadBatchError: A batch is torn, damaged, or not of magic 2. All batches before it are
+            yielded first.
     """
     position, size = 0, len(data)
     while position < size:
@@ -147,7 +147,7 @@ def _unpacked(data: bytes) -> tuple[Batch, int, int]:
 
 
 def stamped(data: bytes, *, base_offset: int, leader_epoch: int) -> bytes:
-    """Return a batch's bytes with the leader's offset and epoch written into the header."""
+    """Return a batch's bytes after writing the leader's offset and epoch into the header."""
     return _STAMP.pack(base_offset, len(data) - _PREFIX_BYTES, leader_epoch) + data[_STAMPED_BYTES:]
 
 

@@ -1,6 +1,6 @@
 """Build the small files beside the logs, exactly as Kafka writes them.
 
-`cluster.files.checkpoints` reads them.
+The module `cluster.files.checkpoints` reads these files.
 """
 
 import json

@@ -6,13 +6,13 @@ from typing import BinaryIO, Protocol
 
 
 class Disk(Protocol):
-    """The files of a log dir, by path. Folders appear and disappear with their files.
+    """The files of a log dir, by path. A folder exists as long as it has files.
 
     Only flushed or replaced bytes survive a power loss.
     """
 
     def append(self, path: str, data: bytes) -> None:
-        """Append bytes to a file; create a missing file, even for no bytes."""
+        """Append bytes to a file. Create a missing file, even if there are no bytes to append."""
 
     def flush(self, path: str) -> None:
         """Flush a whole file to the disk (fsync(2))."""
@@ -37,7 +37,7 @@ class Disk(Protocol):
 
 
 _MAX_OPEN = 256
-"""The most files to keep open. Usually only the last segment of each log is written."""
+"""The most files to keep open. Usually only the last segment of each log needs to be open."""
 
 
 class FolderDisk:
@@ -131,7 +131,7 @@ class FolderDisk:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Flush a folder's entries to the disk, because rename(2) and creat(2) do not flush them."""
+    """Flush a folder's list of names to the disk: rename(2) and creat(2) do not flush it."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

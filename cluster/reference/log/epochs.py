@@ -39,7 +39,7 @@ class LeaderEpochs:
         """Record that an epoch begins at an offset; remove lines that contradict it.
 
         Returns:
-            Whether anything changed, so that the file must be written.
+            Whether anything changed. Then the file must be written.
         """
         if self._epochs and epoch == self._epochs[-1] and start >= self._starts[-1]:
             return False
@@ -52,10 +52,10 @@ class LeaderEpochs:
         return True
 
     def end_of(self, epoch: int, *, log_end: int) -> tuple[int, int]:
-        """Return the largest known epoch up to the given one (KIP-279), and its end (KIP-101).
+        """Return the largest known epoch up to `epoch` (KIP-279), and its end offset (KIP-101).
 
-        An epoch ends where the next one begins, or at the log's end. Return `NONE` if the given
-        epoch is larger than all known ones.
+        An epoch ends where the next epoch begins, or at the log's end. If `epoch` is larger than
+        all known epochs, return `NONE`.
         """
         if epoch < 0 or not self._epochs or epoch > self._epochs[-1]:
             return NONE
@@ -71,7 +71,7 @@ class LeaderEpochs:
         return self._epochs[found - 1] if found else -1
 
     def truncate(self, end: int) -> bool:
-        """Remove the epochs that begin at or after `end`; return whether there were any."""
+        """Remove the epochs that begin at or after `end`. Return False if there are none."""
         keep = len(self._starts)
         while keep and self._starts[keep - 1] >= end:
             keep -= 1

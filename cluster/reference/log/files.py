@@ -38,7 +38,7 @@ class LogFiles:
 
     Attributes:
         segment_bytes: The size at which segments are rolled (`log.segment.bytes`).
-        rolled_at: The size for each folder whose topic has its own value (`segment.bytes`).
+        rolled_at: For each folder whose topic has its own `segment.bytes`: this size.
     """
 
     def __init__(self, disk: Disk, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -54,7 +54,7 @@ class LogFiles:
         """Execute a disk effect; ignore other effects.
 
         Raises:
-            OSError: The disk refused it.
+            OSError: The disk refused the effect.
         """
         match effect:
             case Append():
@@ -150,7 +150,7 @@ def segment_path(folder: str, base: int) -> str:
 
 
 def position_of(data: bytes, offset: int) -> int:
-    """Return the position of the first batch that ends after an offset, in a valid segment."""
+    """Return where, in a valid segment, the first batch begins that ends after an offset."""
     position = 0
     while position < len(data):
         mine = batch_of(data[position : position + HEADER_BYTES])

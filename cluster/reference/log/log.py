@@ -1,7 +1,7 @@
-"""A partition's log in memory; each change also returns the effects on its files.
+"""A partition's log in memory. Each change also returns the effects on the log's files.
 
-Batches are kept as bytes. A log always ends, or is cut, between two batches. An offset inside a
-batch is treated as that batch's first offset.
+Batches are kept as bytes. A log contains only whole batches. If an offset is inside a batch, a cut
+or a read at this offset begins at the start of the batch.
 """
 
 from bisect import bisect_left, bisect_right
@@ -48,8 +48,8 @@ class Log:
             folder: `TOPIC-PARTITION`.
             batches: Valid batches without a gap.
             start_offset: The log's first offset. Batches before this offset are left out.
-            epochs: The leader epoch checkpoint. If the batches contradict the checkpoint, the
-                epochs in the batches are used.
+            epochs: The leader epoch checkpoint. If the batches contradict this checkpoint, their
+                own epochs are used.
             recovery_point: All offsets before this point are flushed.
             flush_messages: Flush after this number of messages (`flush.messages`).
         """
@@ -85,7 +85,7 @@ class Log:
         return self.append_checked(batch(data), epoch=epoch, out=out)
 
     def append_checked(self, mine: Batch, *, epoch: int, out: list[Effect]) -> Batch:
-        """Append an unpacked batch with its new offset and epoch. The log then owns the batch."""
+        """Give an unpacked batch its offset and epoch, and append it. The log now owns it."""
         base = self.end_offset
         mine.end_offset += base - mine.base_offset
         mine.base_offset, mine.leader_epoch = base, epoch
@@ -102,7 +102,8 @@ class Log:
         Raises:
             BadBatchError: A batch is damaged. Nothing was appended.
             MisplacedBatchError: The first batch does not begin at this log's end, or there is a
-                gap. Nothing was appended. A response to an earlier process can cause this.
+                gap. Nothing was appended. The cause may be a response that was meant for an earlier
+                process of this node.
         """
         found = sound_batches(data)
         begin = end = self.end_offset
@@ -127,7 +128,7 @@ class Log:
             out.append(self._epochs_file())
 
     def mend(self, out: list[Effect]) -> None:
-        """Rewrite the leader epoch file if a crash or a bad disk left wrong lines in it."""
+        """If a crash or a bad disk left wrong lines in the leader epoch file, rewrite the file."""
         if self.epochs.lines != self._written:
             out.append(self._epochs_file())
 
@@ -141,8 +142,9 @@ class Log:
     def truncate(self, offset: int, *, out: list[Effect]) -> None:
         """Remove everything from an offset on.
 
-        Epoch lines are removed even if no batch is removed. A leader that appended nothing still
-        has a line for its own epoch, which must be removed when the leadership ends (KIP-101).
+        Epoch lines are removed even if no batch is removed. For example, a leader that appended
+        nothing still has a line for its epoch. When its leadership ends, this line must be removed
+        (KIP-101).
         """
         cut = self._until(offset)
         if cut < len(self._bases):
@@ -176,7 +178,7 @@ class Log:
         out.append(Append(folder=self.folder, base_offset=self.start_offset, data=b""))
 
     def delete_before(self, offset: int) -> None:
-        """Drop the batches that end at or before an offset, because a snapshot has them (KIP-630).
+        """Drop the batches that end at or before an offset: a snapshot contains them (KIP-630).
 
         The files stay. So after a restart, the log begins at its first segment again.
         """
@@ -216,7 +218,7 @@ class Log:
         return b"".join(self._batches[first:last])
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        """Return the largest known epoch up to the given one, and its end; `NONE` if unknown."""
+        """Return the largest known epoch up to `epoch`, and its end offset; `NONE` if unknown."""
         return self.epochs.end_of(epoch, log_end=self.end_offset)
 
     def batches(self, offset: int = 0) -> Iterator[Batch]:
@@ -234,7 +236,7 @@ class Log:
         return self._bases[following] if following < len(self._bases) else self.end_offset
 
     def _take(self, mine: Batch) -> bool:
-        """Add a batch in memory; return whether it began an epoch."""
+        """Add a batch in memory; return whether a new epoch begins with the batch."""
         data, positions = mine.data, self._positions
         self._bases.append(mine.base_offset)
         self._batches.append(data)

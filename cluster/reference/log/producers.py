@@ -1,6 +1,6 @@
 """The idempotent producers of a log (KIP-98): the epoch and the last five batches of each.
 
-This state depends on the log's batches alone. So after a truncation or a restart, it is rebuilt
+All of this can be derived from the log's batches. So after a truncation or a restart, it is rebuilt
 from the batches.
 """
 
@@ -17,7 +17,7 @@ KEPT_BATCHES = 5
 """The most batches that a producer may have in flight (`max.in.flight.requests.per.connection`)."""
 _MAX_SEQUENCE = 0x7FFF_FFFF
 _NEW = ErrorCode.none
-"""A copy of an enum member, because looking up the member for each batch is slow."""
+"""A copy of an enum member: it is slow to look up the member for each batch."""
 
 
 class Kept(Struct, frozen=True, kw_only=True, gc=False):
@@ -72,7 +72,7 @@ class Producers:
         return ErrorCode.out_of_order_sequence_number if again is None else again
 
     def note(self, batch: Batch) -> None:
-        """Record an appended batch, without a check; followers accept what the leader accepted."""
+        """Record an appended batch without a check: followers accept what the leader accepted."""
         if batch.producer_id < 0 or batch.base_sequence < 0:
             return
         known = self._producers.get(batch.producer_id)

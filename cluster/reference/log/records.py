@@ -1,7 +1,7 @@
 """Check that a producer's batch contains valid records, before a broker stores it.
 
-Kafka's brokers iterate over the records of each produced batch (LogValidator). A batch with a
-correct CRC around invalid bytes would make the log unreadable for all consumers.
+Kafka's brokers iterate over the records of each produced batch (LogValidator). Otherwise a batch of
+invalid bytes with a correct CRC would make the log unreadable for all consumers.
 """
 
 from collections.abc import Callable
@@ -17,9 +17,9 @@ _TOP_BIT = 0x80
 _SHORT_NUMBERS = 4
 """Bytes for a small record's attributes, timestamp delta, offset delta and key length."""
 _MAX_BYTES = 64 << 20
-"""The most bytes to which one batch may be decompressed. A few bytes can expand to gigabytes."""
+"""A batch may have at most this many bytes when decompressed: a few can become gigabytes."""
 _SNAPPY_RATIO = 32
-"""The largest factor of decompression: snappy makes at most 64 bytes from three."""
+"""Decompressed data are at most this many times larger: from 3 bytes, snappy makes up to 64."""
 _FULL = "failed to write whole buffer"
 _FRAMED = b"\x82SNAPPY\0"
 _FRAME_BYTES = 16
@@ -58,7 +58,7 @@ def check_records(batch: Batch) -> None:
 
 
 def _decompressed(data: bytes, codec: Codec) -> bytes:
-    """Decompress into a buffer of limited size, even if the data claim a larger size."""
+    """Decompress into a buffer of limited size, whatever size the data announce."""
     if codec is Codec.SNAPPY:
         return _snappy(data)
     room = max(1 << 16, 8 * len(data))
@@ -96,7 +96,7 @@ def _into(decompress: _Into, data: bytes, room: int) -> bytes:
 
 
 def _small_record(body: bytes, position: int, delta: int) -> int:
-    """Check a small record without headers, the usual case.
+    """Check a small record without headers: most records are like this.
 
     The length of the record and the length of the value have at most two bytes. The other numbers
     have one byte.
@@ -123,7 +123,7 @@ def _small_record(body: bytes, position: int, delta: int) -> int:
 
 
 def _short(body: bytes, position: int) -> tuple[int, int]:
-    """Return a varint of one or two bytes, without decoding zigzag, and its end; -1 if longer."""
+    """Return a varint of one or two bytes (zigzag not decoded), and its end; -1 if longer."""
     coded = body[position : position + 2]
     if coded and coded[0] < _TOP_BIT:
         return coded[0], position + 1

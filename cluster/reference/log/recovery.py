@@ -4,15 +4,15 @@
   contains its recovery point. The log is cut before the first torn or damaged batch, and all later
   segments are removed.
 - All data before the recovery point were flushed. All segments before the last one were flushed,
-  too. If such data are damaged or missing, the disk lost them. A cut there would lose acknowledged
-  records, so the node refuses to start.
+  too. If such data are damaged or missing, the disk lost them. If the log were cut before such
+  data, acknowledged records would be lost. So the node refuses to start.
 - Leader epochs are rebuilt from the batches. So a lost or damaged checkpoint of epochs does no
   harm.
 - If recovery points are missing, all segments are checked. If high watermarks are missing, they
   begin at the logs' starts.
-- The node refuses to start after damage that takes Kafka's log dir offline: damaged high
-  watermarks, a damaged `partition.metadata`, or a folder that is not the folder of a log. A log
-  without `partition.metadata` is accepted, but belongs to no topic.
+- After some kinds of damage, Kafka takes the log dir offline. Here the node refuses to start:
+  damaged high watermarks, a damaged `partition.metadata`, or a folder that is not a log's folder. A
+  log without `partition.metadata` is accepted, but belongs to no topic.
 - Folders that were set aside (`-stray`) are not touched.
 """
 
@@ -60,7 +60,8 @@ class RecoveredLog:
     Attributes:
         folder: `TOPIC-PARTITION`.
         batches: All valid batches, without a gap.
-        start_offset: The first segment's offset, or the log start checkpoint's offset if larger.
+        start_offset: The first segment's offset, or the offset in the log start checkpoint: the
+            larger of both.
         recovery_point: All offsets before this point are flushed.
         epochs: The leader epoch checkpoint.
         topic_id: The id of the log's topic; None if the file `partition.metadata` is missing.
@@ -94,7 +95,7 @@ class Recovered:
         high_watermarks: The high watermarks by folder, from the last checkpoint.
         clean: Whether the node had shut down cleanly.
         broker_epoch: The broker epoch at a clean shutdown (KIP-966); -1 if unknown.
-        said: Lines for the node's log, in Kafka's words.
+        said: Lines for the node's log. They have the same text as Kafka's.
     """
 
     logs: Mapping[str, RecoveredLog]
@@ -137,7 +138,7 @@ def recovered(disk: Disk) -> Recovered:
 
 
 class _Read(NamedTuple):
-    """The point up to which a segment could be read: the offset, the byte, and the problem."""
+    """The end of a segment's readable part: the offset, the byte, and the problem there."""
 
     end: int
     size: int
@@ -187,7 +188,7 @@ class _Reader:
         )
 
     def _segment(self, base: int, end: int, found: list[bytes]) -> _Read:
-        """Add a segment's valid batches to `found`; they must continue at `end`."""
+        """Add a segment's valid batches to `found`. The first one must begin at offset `end`."""
         if base != end:
             return _Read(
                 end,
@@ -281,7 +282,7 @@ _Damaged = Callable[[str, Exception], None]
 
 
 def _offsets(files: Mapping[str, bytes], name: str, damaged: _Damaged) -> dict[str, int]:
-    """Return the offsets of a checkpoint by folder; an empty mapping if there is no file."""
+    """Return, by folder, the offsets in a checkpoint; an empty mapping without a file."""
     try:
         found = offset_checkpoint(files.get(name, b"").decode())
     except (DamagedFileError, UnicodeDecodeError) as why:
@@ -305,7 +306,7 @@ def _refuse(name: str, why: Exception) -> None:
 
 
 def _broker_epoch(text: bytes) -> int:
-    """Return the epoch in the marker of a clean shutdown; before KIP-966 the marker was empty."""
+    """Return the epoch in the marker of a clean shutdown, or -1 (empty before KIP-966)."""
     try:
         return int(json.loads(text)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

@@ -1,7 +1,8 @@
 """Client requests to any broker or to a group coordinator: metadata, producer ids, groups, offsets.
 
 Fields have the names of Kafka's schemas (https://kafka.apache.org/protocol); times end in `_ms`.
-Fields that this cluster does not use are left out. Fields that a version lacks have defaults here.
+Fields that this cluster does not use are left out. If a version of a message does not have a field,
+the field has its default here.
 """
 
 from uuid import UUID
@@ -99,7 +100,7 @@ class TopicRequest(Struct, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsRequest(Struct, frozen=True, kw_only=True):
-    """A request for partitions with their eligible leader replicas (KIP-966).
+    """A request for partitions, and for the eligible leader replicas of each (KIP-966).
 
     A request without topics is for all topics.
     """
@@ -133,7 +134,7 @@ class DescribeTopicPartitionsResponseTopic(Struct, frozen=True, kw_only=True):
 
 
 class DescribeTopicPartitionsResponse(Struct, frozen=True, kw_only=True):
-    """The response to `DescribeTopicPartitionsRequest`, always complete, without a next cursor."""
+    """The response to `DescribeTopicPartitionsRequest`. It is complete: there is no next cursor."""
 
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...]
 
@@ -153,7 +154,7 @@ class DescribeConfigsRequest(Struct, frozen=True, kw_only=True):
 
 
 class DescribeConfigsResourceResult(Struct, frozen=True, kw_only=True):
-    """One setting. Source: 1 (the topic), 4 (the broker's file), or 5 (the default)."""
+    """One setting. `source`: 1 (from the topic), 4 (from the broker's file), or 5 (the default)."""
 
     name: str
     value: str | None
@@ -324,7 +325,7 @@ class MemberIdentity(Struct, frozen=True, kw_only=True):
 
 
 class LeaveGroupRequest(Struct, frozen=True, kw_only=True):
-    """A request of members to leave: one member until version 2, then many (KIP-345)."""
+    """A request to leave a group: for one member until version 2, then for many (KIP-345)."""
 
     group_id: str
     member_id: str = ""
@@ -347,7 +348,7 @@ class LeaveGroupResponse(Struct, frozen=True, kw_only=True):
 
 
 class OffsetCommitRequestPartition(Struct, frozen=True, kw_only=True):
-    """The position up to which a partition was consumed."""
+    """The offset up to which a partition was consumed."""
 
     partition_index: int
     committed_offset: int
@@ -365,7 +366,7 @@ class OffsetCommitRequestTopic(Struct, frozen=True, kw_only=True):
 class OffsetCommitRequest(Struct, frozen=True, kw_only=True):
     """A request to commit a group's offsets.
 
-    A generation of -1 without a member means a commit from outside the group.
+    If the generation is -1 and there is no member, the commit comes from outside the group.
     """
 
     group_id: str
@@ -396,7 +397,7 @@ class OffsetCommitResponse(Struct, frozen=True, kw_only=True):
 
 
 class OffsetFetchRequestTopic(Struct, frozen=True, kw_only=True):
-    """A topic and those of its partitions whose offsets are requested."""
+    """A topic, and the partitions of this topic whose offsets are requested."""
 
     name: str
     partition_indexes: tuple[int, ...]

@@ -2,8 +2,8 @@
 
 Brokers send their own requests (registration, heartbeats, ISR changes, producer ids). They also
 forward client requests (topics, elections, reassignments, configs). A controller that is not active
-answers NOT_CONTROLLER. A response is sent when the records of the decision are committed in the
-metadata log.
+answers NOT_CONTROLLER. The controller responds when the records of its decision are committed in
+the metadata log.
 """
 
 from uuid import UUID
@@ -63,7 +63,7 @@ class BrokerRegistrationRequest(Struct, frozen=True, kw_only=True):
 
 
 class BrokerRegistrationResponse(Struct, frozen=True, kw_only=True):
-    """The response to a broker's registration: its new epoch.
+    """The response to a broker's registration: the broker's new epoch.
 
     The epoch is the offset of the registration in the metadata log.
     """
@@ -80,7 +80,7 @@ class BrokerHeartbeatRequest(Struct, frozen=True, kw_only=True):
         broker_epoch: The epoch from the response to the broker's registration.
         current_metadata_offset: The last offset of the metadata log that the broker replayed.
         want_fence: Whether the broker asks to stay fenced, because it is not ready.
-        want_shut_down: Whether the broker asks to hand over its leaderships and end.
+        want_shut_down: Whether the broker wants to hand over its leaderships and then to end.
     """
 
     broker_id: int
@@ -94,7 +94,8 @@ class BrokerHeartbeatResponse(Struct, frozen=True, kw_only=True):
     """The response to a broker's heartbeat: the broker's state as the controller knows it.
 
     Attributes:
-        error_code: STALE_BROKER_EPOCH for an earlier incarnation; NOT_CONTROLLER.
+        error_code: STALE_BROKER_EPOCH if an earlier incarnation sent the heartbeat; or
+            NOT_CONTROLLER.
         is_caught_up: Whether the broker has replayed its own registration.
         is_fenced: Whether the broker is fenced: it may not lead or be in an ISR.
         should_shut_down: Whether the broker may end now.
@@ -126,8 +127,8 @@ class AlterPartition(Struct, frozen=True, kw_only=True):
         topic_id: The topic's id.
         partition_index: The partition's number.
         leader_epoch: The epoch in which the leader leads.
-        new_isr_with_epochs: The brokers, each with the broker epoch in its last fetch, or with -1
-            (KIP-903).
+        new_isr_with_epochs: The brokers of the new ISR. With each comes the broker epoch of its
+            last fetch, or -1 (KIP-903).
         leader_recovery_state: 0: recovered; 1: after an unclean election (KIP-704).
         partition_epoch: The partition epoch that the leader knows.
     """
@@ -188,8 +189,10 @@ class CreatableTopic(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The topic's name.
-        num_partitions: The number of partitions; -1: the default, or as in `assignments`.
-        replication_factor: The number of replicas; -1: the default, or as in `assignments`.
+        num_partitions: The number of partitions. -1 means the default, or the number in
+            `assignments`.
+        replication_factor: The number of replicas. -1 means the default, or the number in
+            `assignments`.
         assignments: The replicas of each partition; empty: the controller chooses.
         configs: Names and values.
     """

@@ -1,7 +1,7 @@
 """The messages that move records: Produce, Fetch, ListOffsets, OffsetsForLeaderEpoch.
 
-`topic` and `partition` name a partition. The topic's id, if both sides know it, distinguishes a
-topic from a deleted one with the same name (KIP-516). -1 means "none", as on the wire.
+`topic` and `partition` name a partition. If both sides know the topic's id, they can distinguish a
+topic from a deleted topic of the same name (KIP-516). -1 means "none", as in Kafka's protocol.
 """
 
 from typing import Annotated
@@ -20,12 +20,14 @@ EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
 """Special timestamps of ListOffsets."""
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-"""Topics of the brokers themselves. Brokers must be able to read all records in these topics."""
+"""The topics that brokers use themselves. Brokers must be able to read all records in them."""
 
 
 LARGEST_EPOCH = (1 << 31) - (1 << 20)
-"""The largest leader epoch that is accepted in a message of a node. An epoch is a 32-bit integer,
-so this limit leaves room for further elections."""
+"""The largest leader epoch that a message of another node may have.
+
+An epoch is a 32-bit integer, and this limit leaves numbers for further elections.
+"""
 Epoch = Annotated[int, Meta(ge=UNKNOWN, le=LARGEST_EPOCH)]
 
 
@@ -45,7 +47,7 @@ class ProducePartition(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ProduceRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A request to append records. With `acks` 0 a response is also created, but not sent.
+    """A request to append records. With `acks` 0, the response is not sent.
 
     Attributes:
         acks: 0, 1, or -1 for "all".
@@ -63,8 +65,10 @@ class ProducedPartition(Struct, frozen=True, kw_only=True, gc=False):
     """The result of appending one partition's records.
 
     Attributes:
-        base_offset: The first record's offset. For a duplicate, the offset of the earlier append.
-        current_leader, current_leader_epoch: The leader, if known and not this node (KIP-951).
+        base_offset: The first record's offset. If the batch is a duplicate, this is the offset at
+            which it was appended before.
+        current_leader, current_leader_epoch: The leader, if it is known and is not this node
+            (KIP-951).
     """
 
     topic: str
@@ -111,7 +115,8 @@ class FetchRequest(Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         replica_id: The id of a broker or quorum member; -1 for a consumer.
         replica_epoch: The replica's broker epoch (KIP-903); -1: unknown.
-        max_bytes: The limit for all partitions together. The first batch may be larger (KIP-74).
+        max_bytes: The limit for all partitions together. If the first batch is larger, it is still
+            sent (KIP-74).
         isolation_level: `READ_UNCOMMITTED` or `READ_COMMITTED`.
         cluster_id: The cluster id, in fetches of the quorum.
     """
@@ -131,11 +136,12 @@ class FetchedPartition(Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         high_watermark: The leader's high watermark; -1 with an error.
-        last_stable_offset: The end for READ_COMMITTED; equals the high watermark here, because
-            there are no transactions.
-        records: Whole batches. The first may begin before the requested offset.
+        last_stable_offset: Readers with READ_COMMITTED stop here. It equals the high watermark,
+            because this cluster has no transactions.
+        records: Whole batches. The first batch may begin before the requested offset.
         diverging_epoch, diverging_end_offset: If the logs diverge (KIP-595): the leader's largest
-            epoch up to the fetched epoch, and the end of this largest epoch; otherwise -1.
+            epoch that is not above the fetched epoch, and the end offset of that epoch. Otherwise
+            -1.
         current_leader, current_leader_epoch: The leader, if known and not this node.
         snapshot_end_offset, snapshot_epoch: The snapshot to fetch first (KIP-630); otherwise -1.
     """
@@ -167,8 +173,8 @@ class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
     """A request for an offset of a partition.
 
     Attributes:
-        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or a time in milliseconds. A time asks for
-            the first record with this timestamp or a later one.
+        timestamp: `EARLIEST`, `LATEST`, `MAX_TIMESTAMP`, or a time in milliseconds. A time in
+            milliseconds asks for the first record that has this timestamp or a later one.
     """
 
     topic: str
@@ -180,7 +186,7 @@ class ListOffsetsPartition(Struct, frozen=True, kw_only=True):
 class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
     """A request for offsets of partitions.
 
-    The latest offset is the log's end for a replica, and the high watermark for a consumer.
+    `LATEST` means the log's end if a replica asks, and the high watermark if a consumer asks.
     """
 
     partitions: tuple[ListOffsetsPartition, ...]
@@ -189,7 +195,7 @@ class ListOffsetsRequest(Struct, frozen=True, kw_only=True):
 
 
 class ListedOffset(Struct, frozen=True, kw_only=True):
-    """An offset with its record's timestamp and leader epoch; -1 if there is none."""
+    """An offset, and the timestamp and leader epoch of the record there; -1 without a record."""
 
     topic: str
     partition: int
@@ -225,7 +231,8 @@ class EpochEnd(Struct, frozen=True, kw_only=True):
     """The end of an epoch.
 
     Attributes:
-        leader_epoch: The leader's largest epoch up to the requested one; -1: none.
+        leader_epoch: The leader's largest epoch that is not above the requested epoch; -1 if there
+            is none.
         end_offset: The end of that epoch; -1: unknown.
     """
 

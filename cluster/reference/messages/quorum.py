@@ -20,13 +20,14 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
         cluster_id: The asking node's cluster id; None if it has none.
         voter_id: The node that should vote.
         voter_directory_id: The id of that node's log dir; None if unknown (KIP-853).
-        replica_epoch: The epoch in which the candidate wants to lead. With `pre_vote`: the asking
-            node's present epoch.
+        replica_epoch: The epoch in which the candidate wants to lead. If `pre_vote` is true, it is
+            the asking node's present epoch.
         replica_id: The asking node.
         replica_directory_id: The id of the asking node's log dir.
         last_offset_epoch: The epoch of the last record in the asking node's log.
         last_offset: The asking node's log end offset.
-        pre_vote: Whether this is a pre-vote, which only asks how the voter would answer (KIP-996).
+        pre_vote: Whether this is a pre-vote. A pre-vote only asks how the voter would vote
+            (KIP-996).
     """
 
     cluster_id: str | None
@@ -57,7 +58,7 @@ class VoteResponse(Struct, frozen=True, kw_only=True):
 
 
 class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
-    """A new leader's announcement to voters that do not fetch from it yet."""
+    """A new leader's announcement to the voters that do not yet fetch from this leader."""
 
     cluster_id: str | None
     voter_id: int
@@ -75,13 +76,14 @@ class BeginQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
-    """A leader's announcement of its resignation and of its preferred successors.
+    """A leader announces that it resigns, and which successors it prefers.
 
     Attributes:
         cluster_id: The leader's cluster id.
         leader_id: The node that resigns.
         leader_epoch: The epoch that ends.
-        preferred_candidates: Voters and the ids of their log dirs, longest log first.
+        preferred_candidates: Voters, and the ids of their log dirs. The voter with the longest log
+            comes first.
     """
 
     cluster_id: str | None
@@ -99,7 +101,7 @@ class EndQuorumEpochResponse(Struct, frozen=True, kw_only=True):
 
 
 class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
-    """A request for a piece of a snapshot, if the leader's log begins after the replica's end.
+    """A request for a piece of a snapshot: the leader's log begins after the replica's log ends.
 
     Attributes:
         cluster_id: The replica's cluster id.
@@ -157,9 +159,9 @@ class ReplicaState(Struct, frozen=True, kw_only=True):
         replica_id: The member's node id.
         replica_directory_id: The id of its log dir.
         log_end_offset: The offset of the member's last fetch; -1 if there was none.
-        last_fetch_timestamp: When the member last fetched, in milliseconds of the leader's clock,
-            or -1.
-        last_caught_up_timestamp: When the member last had all records, or -1.
+        last_fetch_timestamp: The time of the member's last fetch, in milliseconds of the leader's
+            clock, or -1.
+        last_caught_up_timestamp: The last time at which the member had all records, or -1.
     """
 
     replica_id: int

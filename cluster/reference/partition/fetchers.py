@@ -1,7 +1,8 @@
 """A follower's fetchers: for each leader, one fetcher fetches all partitions at once.
 
-A fetcher has at most one open request. A response counts only for a partition that still follows
-the same leader in the same epoch. The partition's log must also still end where the fetch began.
+A fetcher has at most one open request. A response counts for a partition only if two things have
+not changed since the request: the leader and epoch that the partition follows, and the end of its
+log.
 """
 
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ class Phase(Enum):
 
 _QUESTIONS = (Phase.EPOCH_END, Phase.BOUNDS, Phase.FETCH)
 _FETCH, _LEADER_EPOCH, _NONE = Phase.FETCH, Truncation.LEADER_EPOCH, ErrorCode.none
-"""Copies of enum members, because looking up the members for each fetch is slow."""
+"""Copies of enum members: it is slow to look up the members for each fetch."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -61,7 +62,7 @@ class Following:
         epoch: The leader epoch in which the replica follows.
         phase: The next request to the leader.
         rests_until_ns: The follower asks nothing before this time (`replica.fetch.backoff.ms`).
-        asked: The last fetch, reused while nothing has changed.
+        asked: The last fetch. It is used again as long as nothing has changed.
     """
 
     partition: Partition
@@ -80,7 +81,7 @@ class Fetcher:
         following: The partitions by folder.
         under_way: The number of the open request; None if there is none.
         asked: The partitions in the open request.
-        request: The last fetch request, rebuilt only after a change.
+        request: The last fetch request. It is built again only after a change.
     """
 
     leader: int
@@ -116,7 +117,7 @@ class Fetchers:
         self._rule = follower.rule_of(self.settings)
 
     def follow(self, partition: Partition, now: Nanoseconds, out: list[Effect]) -> None:
-        """Begin to follow a partition's leader; truncate the log first."""
+        """Begin to follow a partition's leader. Some rules truncate the log first."""
         folder, leader = partition.log.folder, partition.state.leader
         self.leave(folder)
         rule, phase = self._rule, Phase.FETCH
@@ -132,7 +133,7 @@ class Fetchers:
         self._turn(fetcher, now, out)
 
     def leave(self, folder: str) -> None:
-        """Stop following; an open request no longer counts for the partition."""
+        """Stop following. If a request is open, its response no longer counts for the partition."""
         leader = self._leader_of.pop(folder, None)
         if leader is None:
             return
@@ -167,7 +168,7 @@ class Fetchers:
             self._turn(fetcher, now, out)
 
     def _turn(self, fetcher: Fetcher, now: Nanoseconds, out: list[Effect]) -> None:
-        """Send the next request; send none while a request is open or all partitions pause."""
+        """Send the next request, unless a request is already open or all partitions pause."""
         if fetcher.under_way is not None or not fetcher.following:
             return
         all_of_them = tuple(fetcher.following.values())

@@ -39,8 +39,8 @@ def truncate_to_epoch_end(
 ) -> None:
     """Truncate to where the follower's last epoch ends in the leader's log (KIP-101).
 
-    The first version of the leader's response names no epoch. So the follower may keep records of
-    epochs that the leader never had (KIP-279).
+    In this first version of the protocol, the leader's response contains no epoch. So the follower
+    may keep records of epochs that the leader never had (KIP-279).
     """
     if answer.end_offset == UNKNOWN:
         truncate_to_high_watermark(partition, me=me, out=out)
@@ -54,11 +54,12 @@ def truncate_to_epoch_end(
 def truncate_to_agreement(
     partition: Partition, told: FetchedPartition, *, me: int, out: list[Effect]
 ) -> None:
-    """Truncate to where the logs diverge, as far as one fetch response shows it (KIP-595).
+    """Truncate to where a fetch response shows that the logs diverge (KIP-595).
 
-    The leader reports its largest epoch up to the follower's last one. If the follower has that
-    epoch, it truncates to the smaller of the epoch's two ends. If not, it removes all later epochs,
-    and its next fetch names an earlier epoch (KIP-279).
+    The leader reports its largest epoch that is not above the follower's last epoch. If the
+    follower has that epoch, it compares where the epoch ends in both logs, and truncates to the
+    smaller end. If not, it removes all later epochs, and its next fetch names an earlier epoch
+    (KIP-279).
     """
     epoch, end = told.diverging_epoch, told.diverging_end_offset
     mine, my_end = partition.log.end_of(epoch)
@@ -75,7 +76,7 @@ def truncate_to_agreement(
 def truncate_to_leaders_log(
     partition: Partition, leader_start: int, leader_end: int, *, me: int, out: list[Effect]
 ) -> None:
-    """After an out-of-range fetch, move this log's end into the leader's range, as in Kafka."""
+    """A fetch was out of range: as in Kafka, move this log's end into the leader's range."""
     log = partition.log
     if leader_end < log.end_offset:
         reset = f"from {log.end_offset} to current leader's latest offset {leader_end}"

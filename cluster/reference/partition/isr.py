@@ -1,4 +1,4 @@
-"""The requests to the controller for ISR changes, and the controller's responses (KIP-497)."""
+"""Requests to the controller to change ISRs, and the controller's responses (KIP-497)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.registry import Registry
 
 _TAKEN_BACK = (ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted)
-"""The errors after which the partition is unchanged, and the leader may ask for another change."""
+"""After these errors, the partition is unchanged, and the leader may ask for another change."""
 _OVERTAKEN = (
     ErrorCode.fenced_leader_epoch,
     ErrorCode.invalid_update_version,
@@ -34,14 +34,14 @@ class IsrChanges:
     """The ISR changes that this broker's leaders ask for.
 
     Attributes:
-        unsent: The requests not sent yet, by folder.
+        unsent: The requests that were not yet sent, by folder.
     """
 
     _registry: Registry
     unsent: dict[str, AlterPartition] = field(default_factory=dict)
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """After a fetch, ask the controller to add the follower to the ISR if it has caught up."""
+        """If a follower has caught up by a fetch, ask the controller to add it to the ISR."""
         leading = partition.leading
         if leading and leading.wish_to_add(
             broker, high_watermark=partition.high_watermark, eligible=self._registry.eligible

@@ -1,14 +1,15 @@
 """A leader's knowledge of its followers: the ISR, and each follower's progress.
 
-- The high watermark is the smallest log end offset in the maximal ISR. That ISR includes followers
-  that are about to join (KIP-497). The high watermark also waits for followers that have caught up
-  and may join. The high watermark moves only forward, and only while the ISR has enough members
+- The high watermark is the smallest log end offset in the maximal ISR. The maximal ISR includes the
+  followers that the leader has asked to add (KIP-497). The high watermark also waits for followers
+  that have caught up and may join. It moves only forward, and only while the ISR has enough members
   (Kafka 3.7, KIP-966).
-- A follower leaves the ISR if it was not at the log's end for `replica.lag.time.max.ms`. The
-  follower joins again when it has reached the high watermark and the start of the leader's epoch.
-  A follower may not join while it is fenced or shutting down (KIP-841), or if it restarted after
-  its last fetch (KIP-903).
-- The controller decides. The leader asks with AlterPartition (KIP-497), one change at a time.
+- If a follower was behind the log's end for `replica.lag.time.max.ms`, it leaves the ISR. It joins
+  again when its log end is at or beyond both the high watermark and the start of the leader's
+  epoch. A follower may not join while it is fenced or shutting down (KIP-841), or if it restarted
+  after its last fetch (KIP-903).
+- The controller decides about each change of the ISR. The leader asks with AlterPartition (KIP-497)
+  for one change at a time.
 """
 
 from collections.abc import Mapping
@@ -30,9 +31,9 @@ class Remote:
     Attributes:
         end_offset: The follower's log end offset: the offset of its last fetch; -1 before the first
             fetch.
-        caught_up_ns: When the follower last had all of the leader's records.
-        fetched_ns, leader_end: When the follower last fetched, and the leader's log end at that
-            time.
+        caught_up_ns: The last time at which the follower had all of the leader's records.
+        fetched_ns, leader_end: The time of the follower's last fetch, and the leader's log end at
+            that time.
         broker_epoch: The broker epoch in the follower's last fetch.
     """
 
@@ -62,7 +63,7 @@ class Leading:
     """The leadership of a partition in one leader epoch.
 
     Attributes:
-        state: The partition's state as committed by the controller.
+        state: The partition's state that the controller has committed.
         epoch_start: The log's end when the epoch began.
         remotes: The followers by broker id, in the order of assignment.
         wish: The requested ISR change; None if there is none.
@@ -75,8 +76,8 @@ class Leading:
     ) -> None:
         """Begin to lead a partition.
 
-        The positions of the followers are unknown. The ISR's members have their full time to catch
-        up.
+        The log ends of the followers are not yet known. The members of the ISR get the full time to
+        catch up.
         """
         self.state = state
         self.epoch_start = log.end_offset
@@ -86,7 +87,7 @@ class Leading:
         self.take(state, now)
 
     def take(self, state: PartitionState, now: Nanoseconds) -> None:
-        """Apply the controller's decision, which also answers an open ISR request."""
+        """Apply the controller's decision. It also settles an open ISR request."""
         again = state.leader_epoch > self.state.leader_epoch
         if again:
             self.epoch_start = self._log.end_offset
@@ -145,7 +146,7 @@ class Leading:
     def wish_to_add(self, broker: int, *, high_watermark: int, eligible: Mapping[int, int]) -> bool:
         """Ask the controller to add a follower to the ISR, if the follower may join.
 
-        Return whether that is a new request.
+        Return whether this call made a new request.
         """
         if self.wish is not None or broker in self.state.isr:
             return False

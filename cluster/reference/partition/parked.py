@@ -45,9 +45,10 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
     """A waiting produce request: some of its partitions are not committed yet.
 
     Attributes:
-        results: The result for each partition, in the request's order. For an uncommitted
-            partition, this is the result that applies if the commit succeeds.
-        waiting: The folders of the uncommitted partitions, by their position in the request.
+        results: The result for each partition, in the request's order. If a partition is not
+            committed yet, this is its result in case the commit succeeds.
+        waiting: The folders of the uncommitted partitions. The key of each is the partition's index
+            in the request.
     """
 
     asker: Asker
@@ -71,7 +72,7 @@ class ParkedProduce(Struct, eq=False, kw_only=True):
 
 
 class Awaited(Struct, eq=False, kw_only=True):
-    """One partition of a waiting produce: the offset that the high watermark must reach."""
+    """One partition of a waiting produce request. The high watermark must get up to `offset`."""
 
     offset: int
     parked: ParkedProduce
@@ -91,7 +92,7 @@ class Awaited(Struct, eq=False, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class ParkedProduces:
-    """The produces that wait for one partition's high watermark."""
+    """The produce requests that wait for one partition's high watermark."""
 
     _awaited: list[Awaited] = field(default_factory=list)
 
@@ -105,7 +106,7 @@ class ParkedProduces:
         return bool(awaited) and awaited[0].offset <= high_watermark
 
     def committed(self, high_watermark: int, *, enough_in_sync: bool) -> list[Reply]:
-        """Return the responses to the requests that a high watermark commits."""
+        """Return the responses to the requests whose records are below a high watermark."""
         awaited, count = self._awaited, 0
         while count < len(awaited) and awaited[count].offset <= high_watermark:
             count += 1
@@ -117,12 +118,12 @@ class ParkedProduces:
         return self._settled(reached, error)
 
     def failed(self, error: ErrorCode) -> list[Reply]:
-        """Return error responses to all waiting produces, because this broker no longer leads."""
+        """Return error responses to all waiting requests: this broker no longer leads."""
         all_of_them, self._awaited = self._awaited, []
         return self._settled(all_of_them, error)
 
     def forget_done(self) -> None:
-        """Drop the produces that are already answered."""
+        """Drop the produce requests that already have a response."""
         self._awaited = [each for each in self._awaited if not each.parked.done]
 
     def _settled(self, those: list[Awaited], error: ErrorCode) -> list[Reply]:
@@ -130,7 +131,7 @@ class ParkedProduces:
 
 
 class Deadlines:
-    """The deadlines of waiting requests; a single timer serves all of them."""
+    """The deadlines of waiting requests. All deadlines together need only one timer."""
 
     __slots__ = ("_heap", "_number", "armed_ns")
 
@@ -160,7 +161,7 @@ class Deadlines:
                 yield parked
 
     def next_ns(self) -> Nanoseconds | None:
-        """Return the next deadline, to which the timer is then set; None if there is none."""
+        """Return the next deadline, or None. The caller sets the timer to this deadline."""
         self.armed_ns = self._heap[0][0] if self._heap else None
         return self.armed_ns
 

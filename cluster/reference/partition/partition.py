@@ -33,7 +33,7 @@ class Partition:
     )  # fmt: skip
 
     def __init__(self, state: PartitionState, log: Log, *, me: int, high_watermark: int) -> None:
-        """Create a replica that is not yet a leader or a follower."""
+        """Create a replica. It becomes a leader or a follower later."""
         self._me = me
         self.log = log
         # A crash may have removed records below the stored high watermark.
@@ -60,7 +60,7 @@ class Partition:
             out.append(Say(text=self._leader_line(before)))
 
     def follow(self, state: PartitionState, out: list[Effect]) -> None:
-        """Stop leading; the fetcher then follows the new leader."""
+        """Stop leading. The fetcher begins to follow the new leader later."""
         before, led = self.state, self.leading is not None
         self.state = state
         self.leading = None
@@ -74,17 +74,17 @@ class Partition:
             self.leading.state = state
 
     def lower_high_watermark_to_end(self) -> None:
-        """Lower the high watermark to the log's end after a truncation; nothing else lowers it."""
+        """Lower the high watermark to the log's end: only a truncation lowers a high watermark."""
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def led_in(self, current_leader_epoch: int) -> Leading:
-        """Return the leadership, for a request that names a leader epoch (KIP-320).
+        """Return this replica's leadership if a request names the right leader epoch (KIP-320).
 
         Args:
             current_leader_epoch: The epoch that the request names; -1: not checked.
 
         Raises:
-            RefusedError: This is not the leader, or the epoch is older or newer than the known one.
+            RefusedError: This replica does not lead, or it knows a newer or older epoch.
         """
         if current_leader_epoch not in (UNKNOWN, self.state.leader_epoch):
             self.known_in(current_leader_epoch)

@@ -1,4 +1,4 @@
-"""Check a producer's batches as Kafka's LogValidator does, for batches of magic 2."""
+"""Check a producer's batches of magic 2, as Kafka's LogValidator does."""
 
 from kio.schema.errors import ErrorCode
 
@@ -29,14 +29,15 @@ class RefusedError(Exception):
 
 
 def accepted(records: bytes, *, max_bytes: int) -> Batch:
-    """Return the single valid batch that a producer sent.
+    """Return the one valid batch that a producer sent.
 
     Args:
         records: The received bytes.
         max_bytes: The topic's `max.message.bytes`.
 
     Raises:
-        RefusedError: The batch is damaged, too large, not the only one, or not allowed for clients.
+        RefusedError: The batch is damaged or too large, there are several batches, or clients may
+            not write it.
     """
     found = _only_batch(records)
     if len(records) > max_bytes:

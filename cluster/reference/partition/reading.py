@@ -24,7 +24,7 @@ from cluster.reference.partition.partition import Partition
 from cluster.reference.partition.produced import RefusedError
 
 _NO_ERROR = ErrorCode.none
-"""A copy of an enum member, because looking up the member for each batch is slow."""
+"""A copy of an enum member: it is slow to look up the member for each batch."""
 
 
 def read(
@@ -75,7 +75,7 @@ def read(
 
 
 def epoch_end(partition: Partition, asked: EpochPartition) -> EpochEnd:
-    """Return where an epoch ends in the leader's log (KIP-101), and the epoch found (KIP-279).
+    """Return the largest epoch up to the asked one (KIP-279), and where it ends (KIP-101).
 
     Raises:
         RefusedError: This replica is not the leader in the epoch that the request names.
@@ -95,8 +95,8 @@ def listed(partition: Partition, asked: ListOffsetsPartition, *, replica_id: int
     """Answer ListOffsets for one partition.
 
     Raises:
-        RefusedError: This is not the leader, or the leader does not know yet which records are
-            committed (KIP-207).
+        RefusedError: This replica does not lead, or as a new leader it does not know yet which
+            records are committed (KIP-207).
     """
     log = partition.log
     if replica_id == ANY_REPLICA:

@@ -68,7 +68,7 @@ class Replicas:
     def __init__(
         self, *, node_id: int, settings: Settings, recovered: Recovered, numbers: Iterator[int]
     ) -> None:
-        """Create the replicas with the content of the files; they serve no request yet.
+        """Create the replicas with the content of the files. They do not serve requests yet.
 
         Args:
             node_id: This broker's id.
@@ -120,9 +120,9 @@ class Replicas:
     def remove(self, now: Nanoseconds, folders: Sequence[str]) -> list[Effect]:
         """Remove the logs of deleted topics.
 
-        A broker that starts has no replicas yet, so a replayed deletion removes no log: the
-        deletion may concern an earlier topic of that name. When all metadata are known, a log that
-        belongs to no topic is set aside (`brokers`).
+        A starting broker replays old deletions. Such a deletion may be about an earlier topic of
+        the same name. So it removes no log, because the broker has no replicas yet. When all
+        metadata are known, a log that belongs to no topic is set aside (`brokers`).
         """
         del now
         out: list[Effect] = []
@@ -142,7 +142,8 @@ class Replicas:
             now: The present time.
             epochs: The epoch of each broker that is registered, unfenced and not shutting down
                 (KIP-841).
-            own_epoch: This broker's epoch, which its fetches contain (KIP-903); -1: none yet.
+            own_epoch: This broker's epoch. The broker's fetches contain this epoch (KIP-903). -1
+                means that it has none yet.
         """
         self._registry.eligible = dict(epochs)
         self._fetchers.broker_epoch = own_epoch
@@ -211,7 +212,7 @@ class Replicas:
         self._requests.hung(connection)
 
     def isr_wishes(self) -> tuple[AlterPartition, ...]:
-        """Return the ISR changes to request from the controller; each is returned once.
+        """Return the new ISR changes to request from the controller. Each is returned only once.
 
         Call this after every event. Send the requests to the controller, and pass its responses to
         `isr_answered`.
@@ -224,7 +225,7 @@ class Replicas:
         wishes: Sequence[AlterPartition],
         answers: Sequence[AlteredPartition] | None,
     ) -> list[Effect]:
-        """Handle the controller's results; None (no answer, or all refused) means: ask again."""
+        """Handle the controller's results. None means that all must be requested again."""
         out: list[Effect] = []
         for partition in self.isr.answered(wishes, answers, out):
             self._requests.settle(partition, now, out)
@@ -233,8 +234,8 @@ class Replicas:
     def shut_down(self, broker_epoch: int) -> list[Effect]:
         """Flush all logs, write the checkpoints and the marker of a clean shutdown.
 
-        The marker means that all logs are flushed, so nothing is written after it. Leaders stop
-        leading, followers append no records, and new states are ignored.
+        The marker means that all logs are flushed. So no log is written after the marker. Leaders
+        stop leading, followers append no records, and new states are ignored.
         """
         out: list[Effect] = []
         self._closed = True
@@ -303,7 +304,7 @@ class Replicas:
             self._fetchers.follow(partition, now, out)
 
     def _made(self, state: PartitionState, out: list[Effect]) -> Partition:
-        """Return a new replica, with its recovered log or an empty one for this topic (KIP-516)."""
+        """Return a new replica. Its log is the recovered one, or else an empty one (KIP-516)."""
         found = self._recovered.pop(state.folder, None)
         if found is not None:
             mark = self._high_watermarks.get(state.folder, 0)
@@ -324,7 +325,7 @@ class Replicas:
             out.append(RollAt(folder=log.folder, segment_bytes=size))
 
     def _set_strays_aside(self, states: Mapping[str, PartitionState], out: list[Effect]) -> None:
-        """Set aside recovered logs that turn out not to be replicas of this broker."""
+        """Set aside the recovered logs that, by the metadata, are not replicas of this broker."""
         found = strays(self._recovered, states, me=self._registry.me)
         for number, (folder, why) in enumerate(found.items()):
             del self._recovered[folder]
@@ -358,7 +359,7 @@ class Replicas:
         return {place: start for place, start in starts.items() if start}
 
     def _unclaimed_logs(self) -> Iterator[tuple[tuple[str, int], RecoveredLog]]:
-        """Yield recovered logs that no state has named yet; checkpoints must keep their offsets."""
+        """Yield recovered logs that have no state yet: checkpoints must keep the logs' offsets."""
         for folder, each in self._recovered.items():
             yield place_of(folder), each
 

@@ -36,7 +36,7 @@ from cluster.reference.settings import NANOSECONDS_A_MS
 
 PARKED_TIMER = "replicas:parked"
 _NONE = ErrorCode.none
-"""A copy of an enum member, because looking up the member for each batch is slow."""
+"""A copy of an enum member: it is slow to look up the member for each batch."""
 _ALL = -1
 _ACKS = (_ALL, 0, 1)
 
@@ -52,7 +52,7 @@ class Requests:
     def produce(
         self, now: Nanoseconds, asker: Asker, asked: ProduceRequest, *, out: list[Effect]
     ) -> None:
-        """Append records; answer when they are on as many replicas as `acks` demands."""
+        """Append records. Respond when as many replicas have them as `acks` demands."""
         parked = ParkedProduce(asker=asker, results=[])
         awaited: list[tuple[Partition, Awaited]] = []
         for place, each in enumerate(asked.partitions):
@@ -78,7 +78,7 @@ class Requests:
     def fetch(
         self, now: Nanoseconds, asker: Asker, asked: FetchRequest, *, out: list[Effect]
     ) -> None:
-        """Read records; answer at once if there are enough, or if there is an error."""
+        """Read records. If there are enough, or if there is an error, respond at once."""
         partitions = self._having_nothing_for(asked)
         if partitions is None:
             results, enough = self._read(asked)
@@ -158,7 +158,7 @@ class Requests:
         self._wake(partition, out, followers=True, consumers=True)
 
     def overdue(self, now: Nanoseconds, out: list[Effect]) -> None:
-        """Answer the requests whose time is over."""
+        """Respond to the requests that have waited up to their timeout."""
         late: list[str] = []
         for parked in self._deadlines.due(now):
             if isinstance(parked, ParkedFetch):
@@ -264,7 +264,7 @@ class Requests:
         return tuple(results), hasty or byte_count >= asked.min_bytes
 
     def _having_nothing_for(self, asked: FetchRequest) -> list[Partition] | None:
-        """Return the replicas if the reader already has all records, so that the fetch must wait.
+        """Return the replicas if the reader already has all records. Then its fetch must wait.
 
         This check is faster than `read`, and gives the same result. Most fetches must wait.
         """
@@ -318,7 +318,7 @@ class Requests:
         *,
         out: list[Effect],
     ) -> None:
-        """Record a follower's position in all requested partitions that are not refused."""
+        """Record how far a follower is, except for partitions that were refused or diverge."""
         for each, result in zip(asked.partitions, results, strict=True):
             if not _tells_otherwise(result):
                 partition = self._registry.at(each.topic, each.partition)
@@ -333,7 +333,7 @@ class Requests:
         asked: FetchRequest,
         out: list[Effect],
     ) -> None:
-        """Record a follower's position. The ISR may grow, and the high watermark may rise."""
+        """Record how far a follower is. So the ISR may grow, and the high watermark may rise."""
         leading, broker = partition.leading, asked.replica_id
         assert leading is not None
         remote = leading.remotes[broker]
@@ -381,7 +381,7 @@ class Requests:
         out.append(SetTimer(timer=PARKED_TIMER, after_ns=after, at_most_ns=after))
 
     def _produce_refused(self, each: ProducePartition, refused: RefusedError) -> ProducedPartition:
-        """Return a refusal of a produce; name the leader if another broker leads (KIP-951)."""
+        """Return a refusal to append. If another broker leads, the refusal names it (KIP-951)."""
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code is ErrorCode.not_leader_or_follower
         return ProducedPartition(
@@ -396,7 +396,7 @@ class Requests:
     def _fetch_refused(self, each: FetchPartition, refused: RefusedError) -> FetchedPartition:
         """Return a response that refuses a fetch and names the leader (KIP-951).
 
-        Followers serve no reads here (KIP-392).
+        In this cluster, followers never serve reads (KIP-392).
         """
         leader, epoch = self._registry.leader_of(each.topic, each.partition)
         moved = refused.code in (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -413,6 +413,6 @@ class Requests:
 def _tells_otherwise(result: FetchedPartition) -> bool:
     """Return whether a fetch was refused or found diverging logs.
 
-    The offset of such a fetch does not show the follower's position.
+    The offset in such a fetch does not show how far the follower's log agrees.
     """
     return result.error_code is not _NONE or result.diverging_end_offset != UNKNOWN

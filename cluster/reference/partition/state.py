@@ -12,8 +12,9 @@ class PartitionState:
 
     Attributes:
         leader: The leader's broker id; -1: none.
-        leader_epoch: Grows with each election.
-        partition_epoch: Grows with each change, including changes of the ISR (KIP-497).
+        leader_epoch: A number that grows with each election.
+        partition_epoch: A number that grows with each change, including changes of the ISR
+            (KIP-497).
         replicas: The brokers in the order of assignment.
         isr: The committed in-sync replicas.
         settings: The topic's settings.

@@ -2,7 +2,7 @@
 
 While the broker was down, the topic of such a log was deleted, and perhaps created again with the
 same name. Or the replica was moved to another broker. As in KRaft, a broker renames strays when it
-knows all committed metadata. It deletes a log only if the controller decides this.
+knows all committed metadata. A broker deletes a log only if the controller decides this.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from cluster.reference.log.recovery import RecoveredLog
 from cluster.reference.partition.state import PartitionState
 
 _LONGEST_NAME = 255
-"""The longest file name. With a suffix, a topic's name may be too long."""
+"""The longest file name. A topic's name plus a suffix can be longer; then it is cut."""
 
 
 def strays(
@@ -36,7 +36,7 @@ def stray_name(folder: str, *, broker_epoch: int, number: int) -> str:
     Args:
         folder: The log's folder.
         broker_epoch: The epoch in which the log is set aside.
-        number: Different for each log set aside in that epoch.
+        number: A number that is different for each log that is set aside in that epoch.
     """
     topic, partition = place_of(folder)
     end = f"-{partition}.{broker_epoch:016x}{number:016x}{STRAY}"
@@ -44,7 +44,7 @@ def stray_name(folder: str, *, broker_epoch: int, number: int) -> str:
 
 
 def _why(found: RecoveredLog, state: PartitionState | None, *, me: int) -> str:
-    """Return why a log is not a replica here, in Kafka's words; an empty string if it is one."""
+    """Return why a log is not a replica of this broker; an empty string if it is one."""
     if found.topic_id is None:
         # The topic's id is written before the first record. A log without it may belong to any
         # topic.

@@ -1,14 +1,14 @@
-"""The control socket of a node: a Unix socket in its folder, for one-line commands and responses.
+"""The control socket of a node: a Unix socket in the node's folder, for one-line commands.
 
 - `cut 2 3` stops all messages to nodes 2 and 3, and allows messages to all other nodes.
 - `heal` allows all messages.
-- `cuts` changes nothing.
+- `cuts` changes nothing, and only reports the cuts.
 - `held` returns, for each node, how often a message to this node was held back: `2:15 3:4`.
-- `knock 2 127.0.0.1 4711 WORD` sends a word to an address. A cut to node 2 also stops this word.
-  The receiver checks whether the word arrives. The response is empty.
+- `knock 2 127.0.0.1 4711 WORD` sends WORD to an address. If node 2 is cut off, WORD is held back,
+  too. The receiver at that address checks whether WORD arrives. The response to `knock` is empty.
 
 `cut`, `heal` and `cuts` answer with the ids of the nodes that are cut off now. Logquake uses the
-socket to cut links if nodes share an address. Each user with write access to the folder can cut
+socket to cut links if nodes share an address. Every user with write access to the folder can cut
 links.
 """
 
@@ -23,14 +23,14 @@ SOCKET = "control.sock"
 """The socket's path in the node's folder, which is the working directory. Paths must be short
 (unix(7))."""
 KNOCK_S = 3.0
-"""The timeout of a knock, in seconds. If the cut lasts longer, the word is never sent."""
+"""The timeout of a knock, in seconds. If the cut lasts longer than this, the word is never sent."""
 
 
 class Control:
     """Serves the control socket while the node runs.
 
     Args:
-        cuts: The node's cuts, which commands change.
+        cuts: The node's cuts. The commands change these cuts.
     """
 
     def __init__(self, cuts: Cuts) -> None:

@@ -1,8 +1,8 @@
 """Cut links inside the node: packet filters cannot separate nodes that share an address.
 
-Messages to a peer that is cut off are held back. The held messages are sent when the link is
-restored, as TCP sends dropped packets again. Each node cuts only the direction in which it sends.
-If a message waits too long, its request times out and breaks the connection.
+Messages to a peer that is cut off are held back. When the link is restored, the held messages are
+sent, as TCP sends dropped packets again. Each node cuts only the direction in which it sends. If a
+request is held back too long, it times out, and the connection is closed.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 CUTS_FILE = "cuts"
-"""The file in a node's folder that lists the nodes to cut off when this node starts."""
+"""The file in a node's folder that lists which nodes this node cuts off when it starts."""
 
 
 class Cuts:
@@ -33,7 +33,7 @@ class Cuts:
         return self._held
 
     def holds(self, peer: int) -> bool:
-        """Return whether to hold back a message to a peer now; if so, count the message."""
+        """Return whether a message to a peer must be held back now. If so, count the message."""
         if peer not in self._peers:
             return False
         self._held[peer] += 1
@@ -49,12 +49,12 @@ class Cuts:
     def also(self, peers: Iterable[int]) -> None:
         """Cut off further peers at once.
 
-        This method does nothing else, so a signal handler may call it.
+        A signal handler may call this method, because it does nothing else.
         """
         self._peers |= frozenset(peers)
 
     def afterwards(self, go_on: Callable[[], None]) -> None:
-        """Call a function once, when the cuts change. The function may register again."""
+        """Call a function once, when the cuts change. The function may register itself again."""
         self._waiting.append(go_on)
 
 

@@ -1,7 +1,7 @@
 """Incoming connections: from clients, which use Kafka's protocol, and from other nodes.
 
-A client's requests are answered in order, as in Kafka. A connection that sends invalid requests is
-closed; other connections are not affected.
+As in Kafka, a client gets the responses in the order of its requests. If a connection sends invalid
+requests, only this connection is closed.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from cluster.reference.wire.frames import FrameError, Frames, framed
 from cluster.reference.wire.peers import HELLO, HELLO_SIZE, PeerError, greeted, packed, unpacked
 
 MOST_UNANSWERED = 256
-"""Most unanswered requests of a connection."""
+"""The most unanswered requests of a connection."""
 MOST_UNFINISHED = 256 << 20
-"""Most bytes of incomplete requests, for all connections together.
+"""The most bytes of incomplete requests, for all connections together.
 
-A request may have 100 MiB. A client may announce a request and never send the rest.
+A request may have 100 MiB, and a client may begin to send a request but never complete it.
 """
 _FEW_BYTES = 1 << 16
 
@@ -37,7 +37,7 @@ class Inside(Protocol):
 
     cuts: Cuts
     key: bytes
-    """The cluster's key, with which other nodes identify themselves."""
+    """The cluster's key. Other nodes show this key to prove that they are nodes."""
 
     def take(self, event: Event) -> None:
         """Handle a request, or the end of a connection."""
@@ -48,7 +48,7 @@ class Inside(Protocol):
 
 @dataclass(slots=True)
 class _Slot:
-    """A place in the order in which a connection's requests are answered."""
+    """A place in the queue of a connection's responses, which are sent in order."""
 
     question: Question
     answer: bytes | None = None
@@ -93,7 +93,7 @@ class Door(asyncio.Protocol):
             self._inside.take(Hung(connection=self._number))
 
     def pause_writing(self) -> None:
-        """Stop reading and answering while the client does not read its responses."""
+        """Stop reading and responding, because the client does not read its responses."""
         self._is_stuffed = True
         self._listen(wanted=False)
 
@@ -150,7 +150,7 @@ class Door(asyncio.Protocol):
             self._transport.close()
 
     def _greeting(self, data: bytes) -> bytes:
-        """Identify the peer by its first bytes; return the bytes after them."""
+        """Identify the peer by its first bytes; return the bytes after the greeting, if any."""
         self._first += data
         if self._first[:1] != HELLO[:1]:
             self._become(CLIENT)
@@ -168,7 +168,7 @@ class Door(asyncio.Protocol):
             self._outlet = Outlet(self._transport, self._inside.cuts, peer)
 
     def _go_on(self) -> None:
-        """Handle waiting requests as long as there is room for responses; then read more.
+        """Handle waiting requests while there is room for responses. Then read more requests.
 
         A request of a few bytes can ask for megabytes. So if a client does not read its responses,
         the node must not answer all received requests at once.
@@ -186,7 +186,7 @@ class Door(asyncio.Protocol):
         self._listen(wanted=not self._is_full())
 
     def _note_unfinished(self) -> None:
-        """Update the count of incomplete bytes; above the limit, close the largest connection."""
+        """Count the incomplete bytes. If they are above the limit, close the largest connection."""
         before, self.unfinished = self.unfinished, len(self._frames)
         if self.unfinished <= max(before, _FEW_BYTES):
             return

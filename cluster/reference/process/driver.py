@@ -53,8 +53,8 @@ class Driver:
         find: Returns the address of another node.
 
     Attributes:
-        cuts: The links that this node cuts itself.
-        ended: Set when the machine has returned `End` or has failed.
+        cuts: The links from this node that the node itself cuts.
+        ended: An event that is set when the machine has returned `End` or has failed.
         failure: The exception with which the machine failed; None if it has not failed.
     """
 

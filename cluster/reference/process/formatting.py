@@ -1,7 +1,7 @@
 """Format a node's log dir as Kafka's StorageTool does: `meta.properties`, and a cluster key.
 
-Unless listeners are secured, Kafka's brokers trust every connection. Here formatting writes a
-cluster key, and nodes present it when they connect.
+Unless listeners are secured, Kafka's brokers trust every connection. This module is stricter: it
+writes a cluster key, and nodes must show this key when they connect.
 """
 
 import re
@@ -70,7 +70,7 @@ def cluster_key(log_dir: Path) -> bytes:
 
 
 def meta_properties(node: int, *, cluster_id: str, directory_id: str) -> str:
-    """Return the text of `meta.properties`, in Kafka's version 1."""
+    """Return the text of `meta.properties`, in version 1 of Kafka's format."""
     return f"cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node}\nversion=1\n"
 
 

@@ -1,14 +1,14 @@
 """Hosts for nodes that cut their own links: network partitions on one machine without root.
 
-All nodes share this machine's loopback, where no packet filter can distinguish them. So the harness
-sends each node, over the node's control socket, a list of the nodes to which this node must send
-nothing. A file beside the socket has the same list. A node reads this file when it starts. A cut
-ends with the run, because it exists only in the nodes and their folders.
+All nodes share this machine's loopback, where no packet filter can distinguish them. So each node
+itself cuts its links. Over a node's control socket, the harness sends a list of the nodes to which
+this node must send nothing. A file beside the socket has the same list, which the node reads when
+it starts. Cuts exist only in the nodes and their folders, so they end with the run.
 
-For a probe, a node sends a word to a socket of the harness. A cut to the peer also stops this word.
-The harness sees whether the word arrives. A node that is down or stopped sends nothing, so the
-probe reads the cuts from the node's file. If a running node does not answer, the probe fails,
-because the state of the links is unknown.
+For a probe, a node sends a word to a socket of the harness. If the peer is cut off, the word is
+held back, too. The harness sees whether the word arrives. A node that is down or stopped sends
+nothing, so the probe reads the cuts from the node's file. If a running node does not answer, the
+probe fails, because the state of the links is unknown.
 """
 
 import os
@@ -29,17 +29,23 @@ from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 ANSWER_S = 1.0
-"""Seconds to wait for a response. A node's loop is rarely busy that long. A stopped node never
-answers, however long the harness waits."""
+"""How many seconds to wait for a response.
+
+A node's loop is rarely busy that long. A stopped node never responds, however long the harness
+waits.
+"""
 BUSY_S = 30.0
-"""Seconds for which a running node may be silent, because it starts or ends, or the machine is
-busy."""
+"""How many seconds a running node may be silent.
+
+It may start or end, or the machine may be busy.
+"""
 STILL_S = 0.05
-"""Seconds to wait for a response of a stopped node. The node reads the command after it is
-resumed."""
+"""How many seconds to wait for a response of a stopped node.
+
+The node reads the command after it is resumed.
+"""
 _WORKING, _STILL = frozenset("RSD"), frozenset("Tt")
-"""State letters of processes that can answer now, and of stopped processes, which can
-answer later."""
+"""The state letters of processes that can respond now, and of those that are stopped."""
 _LONGEST_PATH = 100
 """Longest path of a Unix socket (man 7 unix: 108 bytes)."""
 
@@ -64,7 +70,7 @@ class CuttingHosts(ProcessHosts):
         return process
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Let the senders hold back all messages over the links. Several cuts add up."""
+        """Let the senders hold back all messages over the links. Several cuts can exist at once."""
         directed = frozenset(links)
         for node in {node for link in directed for node in link}:
             self._check(node)
@@ -93,10 +99,10 @@ class CuttingHosts(ProcessHosts):
         }
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:
-        """Let each sender send a word to a socket of the harness, instead of to the receiver.
+        """Let each sender of a link send a word. It goes to the harness instead of the receiver.
 
         Return for each link whether the link's word arrived. If a sender is down or stopped, the
-        cuts in the sender's file decide instead.
+        result comes from the cuts in the sender's file.
         """
         words = {uuid.uuid4().hex: link for link in links}
         silent: set[str] = set()
@@ -145,13 +151,13 @@ class CuttingHosts(ProcessHosts):
         return node_id(link[1]) not in cuts_of(self._folder(link[0]))
 
     def _ask(self, node: str, line: str, *, for_later: bool = False) -> str | None:
-        """Send a command to a node and return its response; None if it is down or stopped.
+        """Send a node a command; return its response, or None if the node is down or stopped.
 
         Args:
             node: The node.
             line: The command, without line end.
-            for_later: Whether to leave the command for a stopped node. The queue of such commands
-                is short.
+            for_later: Whether to send the command even to a stopped node, which reads it later.
+                (Only a few commands can wait.)
 
         Raises:
             ClusterError: The node runs and does not answer.
@@ -220,7 +226,7 @@ class _Listener:
             knock.close()
 
     def heard(self, words: Collection[str], timeout_s: float) -> frozenset[str]:
-        """Wait until all words have arrived or the time is over; return the words that arrived."""
+        """Wait until all words have arrived, at most for the timeout; return those that arrived."""
         deadline_s = stopwatch_s() + timeout_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._server, selectors.EVENT_READ)

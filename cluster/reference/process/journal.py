@@ -11,7 +11,7 @@ SERVER_LOG, STATE_CHANGE_LOG = "server.log", "state-change.log"
 
 
 class Journal:
-    """Writes log lines; when `say` returns, the kernel has the line.
+    """Writes log lines. When `say` returns, the line is in the kernel.
 
     Args:
         folder: The node's `logs/`; None: standard output.
@@ -22,7 +22,7 @@ class Journal:
         self._files: dict[str, TextIO] = {}
 
     def say(self, text: str, *, level: str = "INFO") -> None:
-        """Write a line; lines of Kafka's state change logger go to that logger's own file."""
+        """Write a line. Lines of Kafka's state change logger go to a separate file."""
         now_s = unix_s()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now_s))
         line = f"[{stamp},{int(now_s * 1000) % 1000:03d}] {level} {text}\n"

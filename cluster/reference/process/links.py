@@ -1,6 +1,6 @@
 """Connections to other nodes: send requests, and match responses by their numbers.
 
-As with Kafka's own clients, a request that times out breaks its connection. Then the outcome of all
+If a request times out, its connection is closed, as in Kafka's own clients. Then the outcome of all
 open requests on this connection is unknown.
 """
 
@@ -16,13 +16,13 @@ from cluster.reference.wire.frames import FrameError, Frames, framed
 from cluster.reference.wire.peers import PeerError, hello, packed, unpacked
 
 RECONNECT_S = 0.05
-"""Kafka's `reconnect.backoff.ms`, which avoids a tight loop of attempts."""
+"""Kafka's `reconnect.backoff.ms`: the pause between two attempts to connect."""
 NS_PER_S = 1e9
 Address = tuple[str, int]
 
 
 class Links:
-    """One connection to each other node, opened when it is needed.
+    """The connections to the other nodes, one to each. A connection is opened when it is needed.
 
     Args:
         node: This node's id.
@@ -47,7 +47,7 @@ class Links:
         self._broke_at: dict[int, float] = {}
 
     def ask(self, request: Request) -> None:
-        """Send a request; exactly one `Answered` follows in every case."""
+        """Send a request. In every case, exactly one `Answered` follows."""
         link = self._open.get(request.to)
         if link is None:
             link = self._open[request.to] = _Link(self, request.to)
@@ -61,7 +61,7 @@ class Links:
             self._broke_at[link.peer] = asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """Close all connections; no further responses are handled."""
+        """Close all connections. Later responses are ignored."""
         for link in list(self._open.values()):
             link.abandon()
 
@@ -117,7 +117,7 @@ class _Link(asyncio.Protocol):
             self._outlet.send(frame)
 
     def abandon(self) -> None:
-        """Close the connection without informing the machine."""
+        """Close the connection. The machine gets no `Answered` for open requests."""
         self._pending.clear()
         self._break()
 
@@ -149,7 +149,7 @@ class _Link(asyncio.Protocol):
         self._break()
 
     def _look_after(self, at_s: float) -> None:
-        """Schedule one check of all open requests, for the time of the first timeout."""
+        """Schedule one check of all open requests. It takes place at the first timeout."""
         if self._look is not None:
             self._look.cancel()
         self._look_at_s, self._look = at_s, self._loop.call_at(at_s, self._break_if_overdue)

@@ -1,6 +1,7 @@
 """The sending side of a connection.
 
-The event loop (uvloop) collects the bytes written in one turn, and sends them in one piece.
+During one turn, the event loop (uvloop) collects all written bytes. Then it sends them in one
+piece.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class Outlet:
         self._held: list[bytes] = []
 
     def send(self, data: bytes) -> None:
-        """Send bytes, after all bytes sent before."""
+        """Send bytes after all bytes that were sent before."""
         if self._held:
             self._held.append(data)
         elif self._cuts.holds(self._peer):

@@ -1,7 +1,8 @@
 """Elections of the quorum: pre-votes, votes, and the begin and end of epochs.
 
-KIP-595 defines which candidates may get a vote. KIP-996 lets a node ask before it raises the epoch.
-With KIP-853 votes name a log dir, so a voter that lost its disk counts as another voter.
+KIP-595 defines which candidates may get a vote. By KIP-996, a node first asks whether it would win,
+and only then raises the epoch. By KIP-853, votes name a log dir, so a voter that lost its disk
+counts as another voter.
 """
 
 from kio.schema.errors import ErrorCode
@@ -35,7 +36,7 @@ class Elections:
         self._member = member
 
     def on_vote(self, asker: Asker, request: VoteRequest) -> None:
-        """Answer a request for a vote. A granted vote is durable before it is sent."""
+        """Answer a request for a vote. Before a vote is sent, it is made durable."""
         member = self._member
         error = self._refusal(request.cluster_id, request.replica_epoch)
         granted = False
@@ -71,10 +72,10 @@ class Elections:
         self._member.out.append(Reply(asker=asker, message=response))
 
     def on_end_epoch(self, asker: Asker, request: EndQuorumEpochRequest) -> None:
-        """Handle a leader's resignation; its first successor starts an election at once.
+        """Handle a leader's resignation. The first preferred successor starts an election at once.
 
-        The other voters wait; a voter later in the list waits longer (KIP-595). The voters no
-        longer have a leader to protect, so they may grant pre-votes (KIP-996).
+        The other voters first wait: the later a voter is in the list, the longer (KIP-595). They
+        may now grant pre-votes, because there is no leader to protect (KIP-996).
         """
         member = self._member
         error = self._refusal(request.cluster_id, request.leader_epoch)
@@ -112,7 +113,7 @@ class Elections:
                 self.ask_due()
 
     def on_answer(self, asked: Asked, response: object | None) -> None:
-        """Handle the response to a vote request, or to a notice of an epoch's begin or end."""
+        """Handle the response to a vote request, or to a notice that an epoch begins or ends."""
         member = self._member
         if asked.epoch != member.state.epoch or not self._is_current(asked):
             if isinstance(response, VoteResponse):
@@ -143,7 +144,7 @@ class Elections:
             round_.asked(voter, member.ask(voter, self._question(voter)))
 
     def begin_again(self) -> None:
-        """Announce the epoch to voters that do not fetch (KIP-853: after half a fetch timeout)."""
+        """Announce the epoch to voters that have not fetched for half a fetch timeout (KIP-853)."""
         member = self._member
         if member.leading is None or not member.others:
             return
@@ -156,7 +157,7 @@ class Elections:
         self.ask_due()
 
     def start(self) -> None:
-        """Start with the content of the files. A single voter begins an election at once."""
+        """Start with the content of the files. If this is the only voter, begin an election."""
         self._member.restore()
         self.ask_due()
         if self._member.voters == (self._member.node,):
@@ -279,7 +280,7 @@ class Elections:
     def _give_up(self) -> None:
         """Give up after a pre-vote, because too few voters would grant a vote.
 
-        If the member knows a leader, this leader may still lead.
+        If the member knows a leader, it follows this leader again: the leader may still lead.
         """
         member = self._member
         if member.state.leader >= 0:
@@ -288,7 +289,10 @@ class Elections:
             member.become_unattached(member.state.epoch)
 
     def _lose(self) -> None:
-        """After a lost election, wait a random time that grows with each loss, then try again."""
+        """After a lost election, wait for a random time, then try again.
+
+        With each loss, the limit of this random time grows.
+        """
         member = self._member
         assert member.ballot is not None
         if member.ballot.lost:

@@ -1,7 +1,7 @@
 """Copy the leader's log: fetches, truncation where the logs diverge, and snapshots.
 
-Records are flushed before the next fetch, because that fetch reports these records to the leader as
-stored.
+Records are flushed before the next fetch: by its offset, that fetch reports to the leader that
+these records are stored.
 """
 
 from dataclasses import dataclass, field
@@ -38,11 +38,11 @@ class _Download:
 
 
 class Following:
-    """Sends fetches whenever this member has a node to fetch from.
+    """Sends fetches whenever there is a node that this member can fetch from.
 
     Args:
         member: The member that fetches.
-        elections: Takes note of the leaders and epochs in responses.
+        elections: Records the leaders and epochs in responses.
     """
 
     def __init__(self, member: Member, elections: Elections) -> None:
@@ -163,12 +163,12 @@ class Following:
         return True
 
     def _truncate(self, answer: FetchedPartition) -> None:
-        """Truncate the log where it diverges from the leader's (KIP-595, by KIP-279's rule).
+        """Truncate the log to where it diverges from the leader's (KIP-595, with KIP-279's rule).
 
-        The response names the leader's largest epoch up to this log's last epoch, and the end of
-        this epoch in the leader's log. If this log has that epoch, the logs agree up to the smaller
-        of its two ends. If not, the logs may share an earlier epoch, and the next fetch names an
-        earlier epoch.
+        The response names the leader's largest epoch that is not above this log's last epoch, and
+        where this epoch ends in the leader's log. If this log has the epoch, too, the logs agree up
+        to the smaller of the two ends. If not, the next fetch names an earlier epoch, which the
+        logs may share.
         """
         member = self._member
         known, end = member.log.end_of(answer.diverging_epoch)
@@ -204,7 +204,7 @@ class Following:
             self._install(download)
 
     def _install(self, download: _Download) -> None:
-        """Store a fetched snapshot, and then replace the whole log by the snapshot (KIP-630)."""
+        """Store a fetched snapshot. It replaces the whole log (KIP-630)."""
         member = self._member
         self._download = None
         snapshot = Snapshot(

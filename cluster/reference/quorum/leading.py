@@ -1,4 +1,4 @@
-"""The knowledge of the quorum's leader: the other members' progress and waiting fetches."""
+"""What the quorum's leader knows of the other members: their progress and waiting fetches."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,10 @@ class Progress:
     """The progress of a replica, according to its fetches.
 
     Attributes:
-        end_offset: The offset of the replica's last fetch. All records before this offset are
-            stored. -1 before the first fetch.
-        fetched_at: When the replica last fetched; -1: never.
-        caught_up_at: When the replica last had all records; -1: never.
+        end_offset: The offset of the replica's last fetch. The replica has stored all records
+            before this offset. -1 before the first fetch.
+        fetched_at: The time of the replica's last fetch; -1: never.
+        caught_up_at: The last time at which the replica had all records; -1: never.
         connection: The connection of the replica's last fetch.
         told: The high watermark that was sent to the replica on this connection.
     """
@@ -29,7 +29,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkedFetch:
-    """A fetch without new records, which waits until its deadline."""
+    """A fetch that found no new records. It waits for records, at most until its deadline."""
 
     asker: Asker
     replica: int
@@ -45,7 +45,7 @@ class Leading:
         node: The leader.
         voters: All voters.
         epoch_start: The offset of the record that begins the leader's epoch.
-        high_watermark: -1 until a majority has a record of this leader's epoch.
+        high_watermark: The high watermark; -1 until a majority has a record of this leader's epoch.
         begun: The voters to which the epoch must be announced.
         progress: The progress of each replica, including observers.
         fetched: The voters that have fetched since `has_majority` last returned True.
@@ -62,7 +62,7 @@ class Leading:
     parked: list[ParkedFetch] = field(default_factory=list)
 
     def note_fetch(self, replica: int, offset: int, *, end: int, now: Nanoseconds) -> None:
-        """Record that a replica has all records before an offset.
+        """Record that a replica has stored all records before an offset.
 
         The leader's log ends at `end`.
         """
@@ -84,7 +84,7 @@ class Leading:
     def has_majority(self, replica: int) -> bool:
         """Record a voter's fetch; return whether a majority of voters has fetched again.
 
-        After each majority, the count begins again.
+        If so, the count of voters that have fetched begins again.
         """
         if replica in self.voters and replica not in self.fetched:
             self.fetched.append(replica)
@@ -96,9 +96,8 @@ class Leading:
     def advance(self, end: int) -> bool:
         """Raise the high watermark to the offset that a majority has; return whether it rose.
 
-        The high watermark must pass the record that begins this leader's epoch. The records of
-        earlier epochs are committed together with that record, never alone (Raft, figure 8;
-        KIP-595).
+        The new high watermark must be after the record that begins this leader's epoch. So records
+        of earlier epochs are committed only together with that record (Raft, figure 8; KIP-595).
         """
         ends = [end if voter == self.node else self._end_of(voter) for voter in self.voters]
         stored = sorted(ends, reverse=True)[len(ends) // 2]
@@ -108,7 +107,7 @@ class Leading:
         return True
 
     def successors(self) -> list[int]:
-        """Return the other voters, longest log first (KIP-595: EndQuorumEpoch)."""
+        """Return the other voters, sorted by log, longest first (KIP-595: EndQuorumEpoch)."""
         others = [voter for voter in self.voters if voter != self.node]
         return sorted(others, key=lambda voter: -self._end_of(voter))
 

@@ -1,8 +1,8 @@
 """A member of the quorum: its log, its state, and the changes from one state to another.
 
-Each state has one deadline, the timer `quorum-timeout`. This deadline limits an election, a
-leader's silence, or the time in which no majority fetches. The timer `quorum-retry` repeats
-unanswered requests.
+Each state has one deadline, the timer `quorum-timeout`. Depending on the state, this deadline
+limits an election, the silence of the leader, or the time without fetches by a majority. The timer
+`quorum-retry` repeats unanswered requests.
 """
 
 from base64 import urlsafe_b64encode
@@ -127,7 +127,7 @@ class Member:
 
     @property
     def known_leader(self) -> int:
-        """The leader of this epoch, as reported to other nodes; -1 if unknown or resigned."""
+        """The leader of this epoch that the member reports to others; -1 if unknown or resigned."""
         return -1 if self.role is Role.RESIGNED else self.state.leader
 
     @property
@@ -158,7 +158,7 @@ class Member:
         self.out.append(Say(text=f"[RaftManager id={self.node}] {text}"))
 
     def retry_later(self) -> None:
-        """Retry after a pause, which doubles with each failure in a row."""
+        """Retry after a pause. The pause doubles with each failure in a row."""
         if self.retrying:
             return
         self.retrying = True
@@ -168,7 +168,7 @@ class Member:
         self.out.append(SetTimer(timer=RETRY, after_ns=wait, at_most_ns=wait))
 
     def set_timeout(self, least_ms: int, most_ms: int) -> None:
-        """Set the deadline of the present state, at random between two limits."""
+        """Set the deadline of the present state to a random time between two limits."""
         self.out.append(
             SetTimer(
                 timer=TIMEOUT,
@@ -183,7 +183,7 @@ class Member:
         self.set_timeout(least, 2 * least)
 
     def set_fetch_timeout(self) -> None:
-        """Restart the fetch timeout, after a message has shown that the leader is alive."""
+        """Restart the fetch timeout, because a message has shown that the leader is alive."""
         most = self.settings.controller_quorum_fetch_timeout_ms
         self.set_timeout(most, most)
 
@@ -193,7 +193,7 @@ class Member:
         self.set_timeout(most, most)
 
     def raise_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark, at most to the log's end; it never moves back."""
+        """Raise the high watermark, at most to the log's end. It never moves back."""
         self.high_watermark = max(self.high_watermark, min(offset, self.log.end_offset))
 
     def become_unattached(self, epoch: int) -> None:
@@ -212,7 +212,7 @@ class Member:
         self.set_fetch_timeout()
 
     def become_prospective(self) -> None:
-        """Ask whether an election could be won, before a new epoch begins (KIP-996)."""
+        """Ask whether this member would win an election, before a new epoch begins (KIP-996)."""
         leader = -1 if self.state.leader == self.node else self.state.leader
         self._enter(Role.PROSPECTIVE, self.state.led_by(leader))
         self.ballot = Ballot(granted=[self.node])
@@ -220,7 +220,7 @@ class Member:
         self.set_election_timeout()
 
     def become_candidate(self) -> None:
-        """Become a candidate in a new epoch; the member's own vote is made durable first."""
+        """Become a candidate in a new epoch. First make the member's own vote durable."""
         epoch = self.state.epoch + 1
         mine = self.state.in_epoch(epoch).voting_for(self.node, self.identity.directory)
         self._enter(Role.CANDIDATE, mine)
@@ -252,7 +252,7 @@ class Member:
             self.out.append(CancelTimer(timer=TIMEOUT))
 
     def resign(self) -> None:
-        """Resign as leader of this epoch; `ask_due` then announces the successors (KIP-595)."""
+        """Resign as leader of this epoch. Later, `ask_due` announces the successors (KIP-595)."""
         assert self.leading is not None
         self.successors = self.leading.successors()
         self._enter(Role.RESIGNED, self.state)
@@ -353,5 +353,5 @@ class Member:
 
 
 def kafka_uuid(uuid: UUID | None) -> str:
-    """Return a UUID as Kafka prints it: 22 characters of base64; all are `A` for None."""
+    """Return a UUID as Kafka prints it: 22 characters of base64. For None, all are `A`."""
     return urlsafe_b64encode((uuid or UUID(int=0)).bytes).decode().rstrip("=")

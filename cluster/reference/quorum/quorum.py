@@ -47,15 +47,15 @@ QUORUM_REQUESTS = (
     FetchSnapshotRequest,
     DescribeQuorumRequest,
 )
-"""The requests to the quorum, besides fetches of `__cluster_metadata-0`."""
+"""The types of requests that the quorum handles, besides fetches of the metadata log."""
 
 
 class Quorum:
     """A member of the quorum, or an observer.
 
-    After each call, `committed` returns newly committed data. The quorum handles the types in
-    `QUORUM_REQUESTS` and fetches of the metadata topic. The names of the quorum's timers begin with
-    `quorum-`.
+    After each call, `committed` returns newly committed data. The quorum handles requests of the
+    types in `QUORUM_REQUESTS`, and fetches of the metadata topic. The names of the quorum's timers
+    begin with `quorum-`.
 
     Args:
         identity: The member's identity.
@@ -63,7 +63,7 @@ class Quorum:
         log: The log of `__cluster_metadata-0`, with the valid batches from the files.
         state: The content of `quorum-state` (`state.election_state`).
         snapshot: The latest valid snapshot among the files.
-        numbers: The numbers of requests, shared by all parts of a node.
+        numbers: The counter for request numbers, which all parts of a node share.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Quorum:
 
     @property
     def has_ended(self) -> bool:
-        """Whether this member shuts down and waits for no more responses from voters."""
+        """Whether this member shuts down and no longer waits for a response from a voter."""
         return self._member.closing and not self._member.round.unanswered
 
     def start(self, now: Nanoseconds) -> Sequence[Effect]:
@@ -139,8 +139,9 @@ class Quorum:
 
         If a crash interrupted the installation of a snapshot, the log may end before the snapshot's
         end, or in an earlier epoch. Then the log restarts at the snapshot's end. This empty log
-        gets the snapshot's epoch, because voters compare the epochs of logs. Batches that a killed
-        process did not flush are flushed now, because the next fetch reports them as stored.
+        gets the snapshot's epoch, because voters compare the epochs of logs. A killed process may
+        have left unflushed batches. They are flushed now, because the next fetch reports them as
+        stored.
         """
         member = self._member
         member.begin(now)
@@ -179,7 +180,7 @@ class Quorum:
         return request in self._member.asked
 
     def append(self, now: Nanoseconds, values: Sequence[bytes]) -> tuple[int, Sequence[Effect]]:
-        """Append metadata records as the leader; they are valid when they are committed.
+        """Append metadata records as the leader. The records become valid when they are committed.
 
         Returns:
             The first record's offset, and the effects.
@@ -199,7 +200,7 @@ class Quorum:
         """Return the snapshot and the batches that were committed since the last call.
 
         Returns:
-            A snapshot to load first, if there is one, and the batches after it, in order.
+            A snapshot that must be loaded first, or None; and, in order, the batches after it.
         """
         member = self._member
         snapshot = self._following.loaded or self._unread
@@ -221,8 +222,8 @@ class Quorum:
     def keep_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> Sequence[Effect]:
         """Store a snapshot of all committed records before an offset (KIP-630).
 
-        The log then begins where the previous snapshot ended. So a replica that lags only a little
-        need not fetch a snapshot.
+        In memory, the log then begins where the previous snapshot ended. So if a replica lags only
+        a little, it need not fetch a snapshot.
         """
         member, before = self._member, self._member.snapshot
         if before is not None:
@@ -231,7 +232,7 @@ class Quorum:
         return replaced(before, member.snapshot)
 
     def shut_down(self, now: Nanoseconds) -> Sequence[Effect]:
-        """Shut down; a leader first resigns, so that its successor need not wait (KIP-595)."""
+        """Shut down. A leader first resigns, so that its successor need not wait (KIP-595)."""
         self._member.begin(now)
         if self._member.leading is not None:
             self._member.resign()
@@ -289,7 +290,7 @@ class Quorum:
                 raise AssertionError(f"the quorum has no timer {timer}")
 
     def _settled(self) -> Sequence[Effect]:
-        """Take the steps that the event made possible, and return all effects."""
+        """After an event, take the steps that are now possible; return all effects."""
         self._serving.release()
         self._serving.advance()
         self._following.fetch()

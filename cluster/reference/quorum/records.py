@@ -63,7 +63,7 @@ def leader_change(
 
 
 def snapshot_bytes(values: Sequence[bytes], *, epoch: int, time_ms: int) -> bytes:
-    """Return a whole snapshot file: header, records, footer; offsets count from 0."""
+    """Return a whole snapshot file: header, records, footer. The offsets begin at 0."""
     header, footer = BytesIO(), BytesIO()
     _write_snapshot_header(
         header, SnapshotHeaderRecord(version=i16(0), last_contained_log_timestamp=i64(time_ms))

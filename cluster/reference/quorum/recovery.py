@@ -12,7 +12,7 @@ _NAME = re.compile(rf"{FOLDER}/(?P<end>\d{{20}})-(?P<epoch>\d{{10}})\.checkpoint
 
 
 def snapshot_paths(paths: Iterable[str]) -> list[str]:
-    """Return the paths of the snapshots among some files, latest last."""
+    """Return which of some paths are paths of snapshots; the latest snapshot is last."""
     return sorted(path for path in paths if _NAME.fullmatch(path))
 
 
@@ -23,8 +23,9 @@ def latest_snapshot(files: Mapping[str, bytes]) -> Snapshot | None:
         files: File contents by path in the log dir. Other files are ignored.
 
     Raises:
-        DamagedFileError: The latest snapshot is incomplete. The file was written atomically, so the
-            disk lost a part of it. The records that it replaces may no longer be in any log.
+        DamagedFileError: The latest snapshot is incomplete. A node writes snapshots atomically, so
+            the disk must have lost a part of the file. The records that the snapshot replaces may
+            no longer be in any log.
     """
     paths = snapshot_paths(files)
     if not paths:

@@ -1,8 +1,8 @@
 """The responses of the quorum's leader: records, snapshots, and the progress of all members.
 
 A fetch does three things at once: it is a heartbeat, it reports what the replica has stored, and it
-asks for more. If the logs diverge, the response reports where (KIP-595). If the requested records
-are before the leader's log, the response names a snapshot (KIP-630).
+asks for more. If the logs diverge, the response reports where they diverge (KIP-595). If the
+leader's log no longer has the requested records, the response names a snapshot (KIP-630).
 """
 
 from kio.schema.errors import ErrorCode
@@ -75,7 +75,7 @@ class Serving:
             self.resolve(leading, now=self._member.now)
 
     def resolve(self, leading: Leading, *, now: int = -1) -> None:
-        """Answer the waiting fetches that have new data, or whose time is over."""
+        """Answer the waiting fetches for which there are new data, or whose time is over."""
         if not leading.parked:
             return
         leading.parked = [
@@ -123,7 +123,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def on_describe(self, asker: Asker, _request: DescribeQuorumRequest) -> None:
-        """Answer with the progress of all members (KIP-595, KIP-836); only the leader knows it."""
+        """Answer with the progress of all members; only the leader can (KIP-595, KIP-836)."""
         member, leading = self._member, self._member.leading
         if leading is None:
             response = DescribeQuorumResponse(error_code=ErrorCode.not_leader_or_follower)
@@ -140,7 +140,7 @@ class Serving:
         member.out.append(Reply(asker=asker, message=response))
 
     def advance(self) -> None:
-        """Commit the records that a majority has stored; answer the fetches that have new data."""
+        """Commit the records that a majority has stored. Answer fetches that wait for new data."""
         member, leading = self._member, self._member.leading
         if leading is not None:
             if leading.advance(member.log.end_offset):
@@ -160,7 +160,7 @@ class Serving:
         return ErrorCode.none
 
     def _departure(self, wanted: FetchPartition) -> FetchedPartition | None:
-        """Return a response that asks for truncation (KIP-595) or a snapshot fetch (KIP-630).
+        """Return a response that makes a replica truncate (KIP-595) or load a snapshot (KIP-630).
 
         The result is None if the replica can read on.
         """
@@ -198,8 +198,8 @@ class Serving:
     def _answered(self, leading: Leading, fetch: ParkedFetch, *, at_once: bool) -> bool:
         """Answer a fetch if there are records or a new high watermark, or if the wait is over.
 
-        A new high watermark alone is a reason to answer (KIP-1166). So followers apply committed
-        records one round trip later, and need not wait for the next record.
+        A new high watermark is enough to answer (KIP-1166). So followers can apply committed
+        records one round trip later, without waiting for the next record.
         """
         member = self._member
         behind = fetch.partition.fetch_offset < member.log.end_offset

@@ -1,7 +1,7 @@
-"""The state of a quorum member in an epoch, and the file that makes its vote durable.
+"""The state of a quorum member in an epoch, and the file that makes the member's vote durable.
 
-The states are those of KIP-595 and KIP-996, with Kafka 4's names: `unattached` (which may have
-voted), `follower`, `prospective`, `candidate`, `leader`, `resigned`. An observer is unattached or a
+The states are those of KIP-595 and KIP-996, with Kafka 4's names: `unattached` (with or without a
+vote), `follower`, `prospective`, `candidate`, `leader`, `resigned`. An observer is unattached or a
 follower.
 """
 
@@ -29,7 +29,7 @@ class Role(StrEnum):
     CANDIDATE = "candidate"
     LEADER = "leader"
     RESIGNED = "resigned"
-    """The member led in this epoch, and no longer does."""
+    """The member led in this epoch, but no longer leads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ElectionState:
         return ElectionState(epoch=epoch) if epoch > self.epoch else self
 
     def voting_for(self, candidate: int, directory: UUID | None = None) -> "ElectionState":
-        """Return the state with a vote; a member votes only once in an epoch."""
+        """Return the state with a vote. A member must not vote twice in an epoch."""
         assert self.voted in (-1, candidate), "a member votes only once in an epoch"
         return replace(self, voted=candidate, voted_directory=directory)
 
@@ -63,7 +63,7 @@ class ElectionState:
 
 
 def state_file(state: ElectionState, voters: Sequence[int]) -> bytes:
-    """Return the bytes of `quorum-state`, for voters that are named in the settings."""
+    """Return the bytes of `quorum-state`. The voters are the ones in the settings."""
     fields = {
         "clusterId": "",
         "leaderId": state.leader,
@@ -95,11 +95,11 @@ def election_state(data: bytes | None) -> ElectionState:
 
 @dataclass(slots=True)
 class Round:
-    """The voters that a member still has to ask, until each has answered.
+    """The voters whose responses a member still needs.
 
     Attributes:
-        unanswered: For each voter that has not answered, the number of the open request; None if
-            there is none.
+        unanswered: For each voter that has not answered: the number of the open request, or None if
+            no request is open.
     """
 
     unanswered: dict[int, int | None] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Round:
         self.unanswered[voter] = number
 
     def failed(self, voter: int) -> None:
-        """Record that no response will come, so that the voter is asked again."""
+        """Record that no response will come. So the voter will be asked again."""
         if voter in self.unanswered:
             self.unanswered[voter] = None
 
@@ -132,9 +132,9 @@ class Ballot:
     """The votes of an election or of a pre-vote.
 
     Attributes:
-        granted: The voters that voted for this member; this member comes first.
+        granted: The voters that voted for this member. This member itself comes first.
         refused: The voters that refused.
-        lost: Whether the election is lost, and this member waits before it tries again.
+        lost: Whether the election is lost. Then this member waits before it tries again.
     """
 
     granted: list[int]

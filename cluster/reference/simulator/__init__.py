@@ -1,7 +1,7 @@
 """The driver in virtual time: it runs machines, and the blocking code around them, from one seed.
 
 All events come from one heap (`agenda.py`). All random numbers come from streams of the seed
-(`streams.py`). So the same seed gives the same bytes.
+(`streams.py`). So two simulations with the same seed produce the same bytes.
 
 - `simulation.py` is the entry point: it creates machines and lets time pass.
 - A machine is in `host.py`. Its disk loses bytes that were never flushed (`disk.py`). Its clock

@@ -31,13 +31,13 @@ class Agenda:
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
         """Schedule `deed(*args)` at a time.
 
-        If this time is past, the call is made at once, after earlier calls.
+        If this time is past, make the call now, after all calls that were scheduled earlier.
         """
         self._noted += 1
         heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))
 
     def coming(self, time_ns: int, deed: Deed, *args: object) -> None:
-        """Schedule `deed(*args)` as `at` does, but faster: the time must not be past."""
+        """Schedule `deed(*args)` as `at` does. This is faster, but the time must not be past."""
         self._noted += 1
         heappush(self._heap, (time_ns, self._noted, deed, args))
 
@@ -47,7 +47,7 @@ class Agenda:
         heappush(self._heap, (self.now + delay_ns, self._noted, deed, args))
 
     def hasten(self, deed: Deed, by_ns: int) -> None:
-        """Move all scheduled calls of a function to an earlier time, but not before now."""
+        """Move all scheduled calls of a function to an earlier time, at the earliest to now."""
         heap = self._heap
         for place, (time_ns, noted, what, args) in enumerate(heap):
             if what == deed:
@@ -57,8 +57,9 @@ class Agenda:
     def run_until(self, end_ns: int) -> None:
         """Make all calls up to a time.
 
-        The garbage of a simulation almost never contains reference cycles. A search for cycles at
-        every 700th new object takes a tenth of the run time, so searches are rare here.
+        The garbage of a simulation almost never contains reference cycles. Python searches for
+        cycles at every 700th new object. This would take a tenth of the run time, so searches are
+        made rare here.
         """
         heap, done = self._heap, 0
         usual, *further = gc.get_threshold()

@@ -1,8 +1,9 @@
 """The effects of a bad link, in one direction, on messages of connections and on datagrams.
 
-A connection behaves like TCP. Lost packets come later, duplicates are dropped, and an overtaken
+A connection behaves like TCP. A lost packet is sent again, duplicates are dropped, and an overtaken
 packet delays only the packets behind it. So a bad link only changes the times at which a
-connection's messages arrive. Datagrams behave as packets on real hosts do (`cluster.hosts.shaper`).
+connection's messages arrive. Datagrams behave like the packets on real hosts
+(`cluster.hosts.shaper`).
 """
 
 from collections.abc import Callable
@@ -15,12 +16,14 @@ MS = 1_000_000
 RESEND_NS = 200 * MS
 """The delay that a lost packet causes: Linux's smallest retransmission timeout (TCP_RTO_MIN)."""
 SLOWEST_RESEND_NS = 2_000 * MS
-"""The longest time from the end of a cut until TCP retries. TCP's timeout doubles during a cut."""
+"""TCP retries at most this long after a cut ends. During a cut, TCP's timeout doubles."""
 HELD_NS = 100 * MS
 """The longest time that a datagram is held back for reordering if no later datagram comes."""
 QUEUE_NS = 300 * MS
-"""A datagram that would wait longer because of the rate limit is dropped. TCP never sends faster
-than the rate."""
+"""If a rate limit would delay a datagram longer than this, the datagram is dropped.
+
+TCP never sends faster than the rate limit.
+"""
 BURST_BYTES = 3000
 """The number of bytes that pass at once before the rate limit applies."""
 _HEADER_BYTES = 100
@@ -36,13 +39,13 @@ class Badness:
 
     Attributes:
         delay_ns: The delay of every message.
-        spread_ns: The most additional delay, chosen at random.
+        spread_ns: The largest additional delay. The actual additional delay is random.
         loss: The share of lost packets. TCP sends a lost packet of a message again.
         duplicate: The share of datagrams that arrive twice.
         reorder: The share of datagrams that are held back until a later datagram has passed.
         rate_kbit: The most kilobits a second; 0: no limit.
-        stall_ns, open_ns: For `stall_ns`, the network holds all messages, and then releases them in
-            order. Then messages pass for `open_ns`, until the next stall. 0: no stalls.
+        stall_ns, open_ns: During `stall_ns`, all messages wait. Then they leave in order, and
+            during `open_ns` messages pass. Then the next stall begins. If 0, there are no stalls.
         stall_share: The share of connections, and of datagram flows, that stall.
     """
 
@@ -90,7 +93,7 @@ class BadLink:
         return late_ns
 
     def departures(self, size: int, arrived: Arrived, now_ns: int) -> list[tuple[int, Arrived]]:
-        """Return the datagrams that leave when this one is sent, each with its additional delay.
+        """Return which datagrams leave when this one is sent, and the additional delay of each.
 
         This datagram may be lost, doubled, or held back. An earlier datagram that was held back may
         leave with this one.
@@ -123,7 +126,7 @@ class BadLink:
         return self._held is arrived
 
     def let_go(self, arrived: Arrived) -> bool:
-        """Stop holding a datagram back; return whether it was held back."""
+        """Release a datagram, if it is held back; return whether it was held back."""
         if self._held is not arrived:
             return False
         self._held = None

@@ -1,4 +1,4 @@
-"""A node's own clock. It begins at a random time, may run too fast or too slow, and may jump."""
+"""A node's own clock. It begins at a random time. It may run too fast or too slow, and may jump."""
 
 from dataclasses import dataclass
 
@@ -31,17 +31,17 @@ class NodeClock:
         return self.shown_ns + passed
 
     def lasting(self, own_ns: int) -> int:
-        """Return how much virtual time passes while the clock counts the given nanoseconds.
+        """Return how much virtual time passes while the clock advances by some nanoseconds.
 
-        The result is rounded up. Otherwise a task could wake before its deadline and wait for zero
-        time.
+        The result is rounded up. If it were rounded down, a task could wake before its deadline,
+        and then wait for zero time.
         """
         if self.drift_ppm:
             return -(-own_ns * PPM // (PPM + self.drift_ppm))
         return own_ns
 
     def drift(self, now_ns: int, ppm: int) -> None:
-        """Change the clock's rate from now on. Timers that are already set keep their times."""
+        """Change the clock's rate from now on. Timers that are already set are not moved."""
         self.shown_ns, self.since_ns, self.drift_ppm = self.read(now_ns), now_ns, ppm
 
     def ahead_ns(self, now_ns: int) -> int:
@@ -52,7 +52,7 @@ class NodeClock:
         """Set how far the clock is ahead of true time, and the rate at which it runs.
 
         Returns:
-            How far the clock jumped; negative: backwards.
+            How far the clock jumped. A negative number means that it jumped back.
         """
         jumped_ns = ahead_ns - self.ahead_ns(now_ns)
         self.drift(now_ns, ppm)

@@ -1,8 +1,8 @@
 """A simulated disk. A power loss can remove unflushed bytes of the disk's files.
 
-A killed process loses nothing, because the kernel has its writes. After a power loss, a random
-number of the first unflushed bytes is left: those that the kernel had written back. So the last
-batch is often torn.
+A killed process loses nothing, because the kernel has its writes. After a power loss, a file keeps
+its first unflushed bytes, a random number of them, as if the kernel had written these back. So the
+last batch is often torn.
 """
 
 import errno
@@ -23,7 +23,7 @@ class SimulatedDisk:
 
     Attributes:
         capacity: The disk's size in bytes; None: unlimited.
-        refuses: The `errno` of every write (EIO, EROFS); None: writes succeed.
+        refuses: The `errno` with which every write fails (EIO, EROFS); None: writes succeed.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def read_flushed(self, path: str) -> bytes:
-        """Return the bytes of a file that surely survive a power loss."""
+        """Return the first bytes of a file that would certainly survive a power loss."""
         file = self._files[path]
         return bytes(file.data[: file.flushed])
 

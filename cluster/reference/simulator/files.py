@@ -19,11 +19,11 @@ _WILD = {"**/": "(?:[^/]+/)*", "*": "[^/]*"}
 
 @dataclass(slots=True, eq=False)
 class MachineFiles:
-    """Implements `cluster.protocol.Disk`: `data/...` is the disk, `logs/...` the log lines.
+    """Implements `cluster.protocol.Disk`: `data/` has the disk's files, and `logs/` the log lines.
 
     Attributes:
         host: The machine.
-        folder: The folder with files prepared for the machine, such as its settings.
+        folder: The folder with files that were prepared for the machine, such as its settings.
     """
 
     host: Host
@@ -51,7 +51,7 @@ class MachineFiles:
     def write(self, path: PurePosixPath | str, data: bytes, *, at: int = 0) -> None:
         """Write bytes into a file of the disk at an offset.
 
-        Create a missing file. Other bytes stay.
+        Create a missing file. Other bytes do not change.
         """
         own = self._own(path)
         there = own in self.host.disk.paths()
@@ -70,7 +70,7 @@ class MachineFiles:
                 self.host.disk.remove(each)
 
     def copy_to(self, folder: Path) -> None:
-        """Write all files into a node's folder; delete files in it that the machine no longer has.
+        """Write all files into a node's folder. Delete files there that the machine no longer has.
 
         Args:
             folder: `RunPaths.node(node)`.

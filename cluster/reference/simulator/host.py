@@ -14,7 +14,7 @@ from cluster.reference.simulator.process import Process, Storage, Trace, Watch
 
 
 class NoStorage:
-    """The storage of a machine that is off or stores nothing."""
+    """The storage of a machine that is off, or of a machine that stores nothing."""
 
     def write(self, effect: Effect) -> None:
         """Raise an error, because such a machine must not write."""
@@ -28,7 +28,7 @@ class Booted:
     Attributes:
         machine: The state machine to run.
         storage: Executes the machine's disk effects.
-        said: Lines for the node's log about what was found and repaired.
+        said: Lines for the node's log. They say what was found in the files, and what was repaired.
     """
 
     machine: Machine
@@ -48,8 +48,8 @@ class Host:
         id: The node's id; negative for a client's machine.
         agenda: Virtual time.
         network: All links.
-        random: The machine's own random stream, for power losses, flushes, timers, and the first
-            time that the clock shows.
+        random: The machine's own random stream. It decides about power losses, flushes, timers, and
+            the time with which the clock begins.
         boot: Creates a state machine from the disk.
         neighbour: Returns the machine with an id.
         incarnation: The number of process starts.
@@ -103,15 +103,15 @@ class Host:
         """Set how far the clock is ahead of true time, and the rate at which it runs.
 
         After a jump forward, timers fire earlier by the same amount. After a jump back, timers keep
-        their times. Code that reads the clock after such a timer finds that the time has not come
-        yet.
+        their times. So code that reads the clock when such a timer fires finds that it is too
+        early.
         """
         jumped_ns = self.clock.jump(self.agenda.now, ahead_ns, ppm)
         if jumped_ns > 0 and self.process is not None:
             self.process.hasten_timers(self.clock.lasting(jumped_ns))
 
     def kill(self) -> None:
-        """Kill the process; its writes stay, because the kernel has them."""
+        """Kill the process. The process's writes are not lost, because the kernel has them."""
         if self.process is not None:
             self.process.die(silently=False)
             self.process = None
@@ -125,7 +125,7 @@ class Host:
         return self.disk.lose_power(self.random)
 
     def flush_ns(self, random: Random | None = None) -> int:
-        """Return the random duration of the next flush, from `random` if it is given."""
+        """Return the random duration of the next flush. If `random` is given, use this stream."""
         if not self.slow_flush_ns:
             return 0
         drawn = (random or self.random).random()

@@ -49,9 +49,9 @@ PORT = 9092
 DISK_BYTES = 1 << 40
 """Size in bytes of a machine's disk if none is given."""
 PAGE, PAGE_BYTES = "logquake-probe", 4096
-"""The name and size of the probe file, which is removed at the same virtual time."""
+"""The name and size of the probe file. It is removed at the virtual time of its creation."""
 _INCARNATIONS = 1_000_000
-"""A process id is the node's number times this, plus the number of the node's start."""
+"""A process id is the node's number times this factor, plus the number of the start."""
 
 
 @dataclass(slots=True, eq=False)
@@ -157,24 +157,24 @@ class SimulatedMachines:
         return True
 
     def state_of(self, process: ProcessId) -> str | None:
-        """Return S if a process runs, T if it is paused; None if it has ended."""
+        """Return "S" if a process runs, "T" if it is paused, and None if it has ended."""
         host = self.host(process.machine)
         if host.process is None or process.pid % _INCARNATIONS != host.incarnation:
             return None
         return "T" if host.process.paused else "S"
 
     def exit_of(self, node: str, process: ProcessId) -> int | None:
-        """Return 0 for a process that ended by itself, else the negated signal; None if it runs."""
+        """Return 0 if a process ended by itself, or the negated signal; None if it still runs."""
         if self.state_of(process) is not None:
             return None
         return self._machines[node].codes.get(process.pid % _INCARNATIONS, 0)
 
     def disk(self, node: str) -> Disk:
-        """Return access to a machine's files: `data` and `logs` of its node's folder."""
+        """Return access to a machine's files, which are `data` and `logs` in the node's folder."""
         return self._machines[node].files
 
     def provide(self, node: str, software: Sequence[Path]) -> None:
-        """Copy the files prepared in a node's folder to its machine."""
+        """Copy the files that were prepared in a node's folder to the node's machine."""
         del software
         machine = self._machines[node]
         machine.settings = parsed((machine.folder / SETTINGS).read_text(encoding="utf-8"))
@@ -196,7 +196,7 @@ class SimulatedMachines:
             machine.host.kill()
 
     def cut(self, cut_id: str, links: Iterable[Link]) -> None:
-        """Cut links. Messages sent during a cut arrive later, as TCP sends them again."""
+        """Cut links. A message that is sent during a cut arrives after it: TCP sends it again."""
         self.join(cut_id)
         cut = tuple(dict.fromkeys(links))
         self._dropped_before[cut_id] = {link: self._dropped(link) for link in cut}
@@ -231,10 +231,10 @@ class SimulatedMachines:
         return dict(found)
 
     def shape(self, shape_id: str, links: Iterable[Link], quality: Quality) -> None:
-        """Shape links. Messages of connections are only delayed; datagrams may also be lost.
+        """Shape links. Messages of connections are only delayed, but datagrams may be lost.
 
         Raises:
-            ClusterError: Another shape has one of the links.
+            ClusterError: One of the links already has another shape.
         """
         self.unshape(shape_id)
         shaped = tuple(dict.fromkeys(links))
@@ -250,7 +250,7 @@ class SimulatedMachines:
         )
 
     def unshape(self, shape_id: str) -> Mapping[str, ShapeEnd]:
-        """Undo the shape with this id; a simulated shape never ends by itself. Idempotent."""
+        """Undo the shape with this id. (A simulated shape never ends by itself.) Idempotent."""
         links = self._shapes.pop(shape_id, ())
         self._simulation.network.make_good([self._numbered(link) for link in links])
         return {sender: ShapeEnd() for sender, _ in links}
@@ -340,7 +340,7 @@ class SimulatedMachines:
         return any(block_id in each.blocked for each in self._simulation.network.connections())
 
     def connects(self, openings: Collection[Opening]) -> Mapping[Opening, bool]:
-        """Return for each connection to be opened whether datagrams pass in both directions."""
+        """Return, for each wanted connection, whether datagrams pass in both directions."""
         ways = ((link, link[::-1]) for link in (each[:2] for each in openings))
         through = self.probe(dict.fromkeys(itertools.chain.from_iterable(ways)))
         return {(a, b, port): through[a, b] and through[b, a] for a, b, port in openings}
@@ -359,7 +359,7 @@ class SimulatedMachines:
         }
 
     def fill_disk(self, node: str) -> int:
-        """Fill a machine's disk completely; return how many bytes that took."""
+        """Fill a machine's disk completely; return how many bytes were free before."""
         disk = self.host(node).disk
         taken = (self._disk_bytes or DISK_BYTES) - disk.used
         disk.capacity = disk.used
@@ -417,9 +417,9 @@ class SimulatedMachines:
         return stopwatch_s() - began_s
 
     def lose_power(self, node: str) -> Mapping[PurePosixPath, PowerCut]:
-        """Power a machine off; its disk keeps flushed bytes, and a random share of the other bytes.
+        """Power a machine off. Its disk keeps flushed bytes, and a random part of the others.
 
-        When the machine's broker starts again, the machine is on again.
+        The next start of the machine's broker powers the machine on.
         """
         machine = self._machines[node]
         disk = machine.host.disk
@@ -440,7 +440,7 @@ class SimulatedMachines:
         return {}
 
     def set_clock(self, node: str, *, offset_s: float, rate: float = 1.0) -> None:
-        """Set the time and the rate of a machine's only clock, which also drives its timers."""
+        """Set the time and the rate of a machine's only clock. Timers use this clock, too."""
         self.host(node).set_clock(round(offset_s * NS_PER_S), round((rate - 1) * PPM))
 
     def reset_clock(self, node: str) -> None:
@@ -448,7 +448,7 @@ class SimulatedMachines:
         self.host(node).set_clock(0)
 
     def clock_offset_s(self, node: str) -> float:
-        """Return by how many seconds a machine's clock is ahead of the true time now."""
+        """Return how many seconds a machine's clock is now ahead of the true time."""
         return self.host(node).clock.ahead_ns(self._simulation.now_ns) / NS_PER_S
 
     def _boot(self, node: str, disk: SimulatedDisk) -> Booted:
@@ -476,7 +476,7 @@ def _socket(number: int, held: Sequence[object]) -> Socket:
 
 
 def _badness(quality: Quality) -> Badness:
-    """Convert a link's quality to the simulator's form; the delays are never negative."""
+    """Convert a link's quality to the simulator's form. A negative delay becomes 0."""
     earliest_ms = max(0.0, quality.delay_ms - quality.jitter_ms)
     latest_ms = quality.delay_ms + quality.jitter_ms
     return Badness(

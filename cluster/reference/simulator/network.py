@@ -27,15 +27,15 @@ END = -1
 KNOCK = -2
 """A message with this number is not a request, so the server closes the connection."""
 HANDSHAKES = 3
-"""A connection's first message takes as long as this many messages: SYN and SYN-ACK come first."""
+"""A connection's first message takes three times as long, because SYN and SYN-ACK come first."""
 
 CLIENT = -1
-"""The name that links use for the machine of any client. Each client has its own
+"""In a link, this number stands for the machine of any client. Each client also has its own
 negative number."""
 NEVER = 1 << 63
-"""A time after all virtual time."""
+"""Virtual time never reaches this time."""
 MANY = 1000
-"""Above this number of remembered connections, finished connections are forgotten."""
+"""If there are more connections than this, the network forgets the finished ones."""
 
 Link = tuple[int, int]
 """One direction between two machines: (from, to)."""
@@ -49,7 +49,7 @@ class Latency:
         least_ns: The smallest delay of a message.
         spread_ns: The most additional delay, chosen at random.
         slow_share: The share of messages that are much slower, because a packet is lost and resent.
-        mean_life_s: The average time until a connection breaks; None: no connection breaks by
+        mean_life_s: The average time until a connection breaks. With None, no connection breaks by
             itself.
     """
 
@@ -173,7 +173,8 @@ class Network:
         self._last: dict[Link, int] = {}
         self._opened = 0
         self._made: dict[int, Connection] = {}
-        """The connections that may be established, and some finished ones, by number."""
+        """By number: all connections that may be established, and some connections that are
+        over."""
         self._tidies_at = MANY
         self.messages = 0
         """The number of delivered messages."""
@@ -229,11 +230,11 @@ class Network:
         return [each for each in self._made.values() if each.at_client or each.at_server]
 
     def block(self, connection: Connection, block_id: str) -> None:
-        """Stop all messages over a connection, unnoticed by both ends. Several blocks add up."""
+        """Stop all messages over a connection, which neither end notices. Several blocks add up."""
         connection.blocked.setdefault(block_id, 0)
 
     def unblock(self, connection: Connection, block_id: str) -> None:
-        """Undo one block. Messages sent during the block arrive later, as TCP sends them again."""
+        """Undo one block. TCP now resends the messages of that time, so they arrive later."""
         connection.blocked.pop(block_id, None)
         if connection.number in self._held and not connection.blocked:
             delay_ns = int(self._draw() * SLOWEST_RESEND_NS)
@@ -245,7 +246,7 @@ class Network:
             self._cuts[link] = self._cuts.get(link, 0) + 1
 
     def join(self, links: list[Link]) -> None:
-        """Undo one cut. Messages sent during the cut arrive later, as TCP sends them again."""
+        """Undo one cut. TCP now resends the messages of that time, so they arrive later."""
         for link in links:
             self._cuts[link] -= 1
             if not self._cuts[link]:
@@ -296,9 +297,10 @@ class Network:
         """Turn links into bad links.
 
         Args:
-            links: The links. Messages held by an earlier stall are sent on.
+            links: The links. If an earlier stall holds messages, these messages are delivered now.
             badness: The properties of each link.
-            seed: The seed of the random decisions; None: from the network's own stream.
+            seed: The seed of the random decisions. With None, the network's own stream gives the
+                seed.
         """
         drawn = self._random.getrandbits(32) if seed is None else seed
         for link in links:
@@ -309,7 +311,7 @@ class Network:
                 self._stall(link, bad)
 
     def make_good(self, links: list[Link]) -> None:
-        """Turn bad links into good links again, and send on the messages that they hold."""
+        """Turn bad links into good links again, and deliver the messages that the links hold."""
         for link in links:
             self._bad.pop(link, None)
             self._pass_on(link)
@@ -319,7 +321,7 @@ class Network:
         return (sender, receiver) in self._stalled
 
     def _stall(self, link: Link, bad: BadLink) -> None:
-        """Begin a stall of a link, unless the link was changed meanwhile."""
+        """Begin a stall of a link; do nothing if the link has changed in the meantime."""
         if self._bad.get(link) is bad:
             self._stalled.setdefault(link, [])
             self._agenda.after(bad.badness.stall_ns, self._open, link, bad)

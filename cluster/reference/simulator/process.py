@@ -93,7 +93,7 @@ class Process:
     Args:
         host: The host, whose disk, clock and links the process uses.
         machine: The state machine.
-        random: Chooses the times of timers.
+        random: The random stream that chooses the times of timers.
     """
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Process:
             self._later_or_now(self._take, StopAsked())
 
     def pause(self) -> None:
-        """Pause, as a process does after SIGSTOP, and keep the events."""
+        """Pause like a process that gets SIGSTOP; keep the events that arrive."""
         self.paused = True
 
     def resume(self) -> None:
@@ -158,7 +158,7 @@ class Process:
         self._catch_up()
 
     def hasten_timers(self, by_ns: int) -> None:
-        """Let all timers fire earlier, after the clock jumped forward."""
+        """Make all timers fire earlier, because the clock has jumped forward."""
         self._agenda.hasten(self._fire, by_ns)
 
     def wake(self, timer: str) -> None:

@@ -11,14 +11,14 @@ from results.record.clock import pause_until, stopwatch_s
 
 _LOOK_S = 0.05
 _QUIET_S = 1.0
-"""After this many seconds without a datagram, no more are expected. A round trip is shorter."""
+"""After this many seconds without a datagram, the wait ends. Every round trip is shorter."""
 _LIMIT_S = 10.0
 _NS_PER_S, _NS_PER_MS = 1_000_000_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:
-    """The spacing of datagrams; fields as in `cluster.protocol.CanShape.measure`."""
+    """The spacing of datagrams. The fields are those of `cluster.protocol.CanShape.measure`."""
 
     count: int
     size: int
@@ -41,7 +41,7 @@ class Series:
 
     @property
     def heard(self) -> tuple[int, int]:
-        """The number of datagrams that arrived at the receiver, and the number that came back."""
+        """How many datagrams arrived at the receiver, and how many came back to the sender."""
         return len(self._numbers), len(self._trips_ns)
 
     def send(self, count: int) -> None:

@@ -24,10 +24,10 @@ class Simulation:
         network: Cuts, bad links and connections.
         hosts: The machines by id, in the order in which they were added.
         streams: Random streams for other users.
-        watch: A function that gets a node's process after every event. It observes only nodes that
-            are added later.
-        between: Wraps the boot function of nodes that are added later, to observe all events and
-            effects.
+        watch: A function that gets a node's process after every event. The function observes only
+            nodes that are added later.
+        between: Wraps the boot function of each node that is added later. The wrapper can observe
+            all events and effects of the node.
     """
 
     def __init__(self, seed: int, *, latency: Latency | None = None) -> None:

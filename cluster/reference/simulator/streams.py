@@ -1,7 +1,7 @@
 """Random streams, one for each part of a simulation, all from one seed.
 
-So a random number for one part changes nothing in another part. For example, an additional client
-does not change the network delays of the existing clients.
+If one part draws another random number, the numbers of all other parts stay the same. For example,
+an additional client does not change the network delays of the existing clients.
 """
 
 from random import Random
@@ -11,7 +11,7 @@ class Streams:
     """The random streams of a simulation.
 
     Args:
-        seed: Decides all random numbers.
+        seed: The seed that decides all random numbers.
     """
 
     def __init__(self, seed: int) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _NS_PER_S = 1_000_000_000
 _FOR_EVER_NS = 1 << 62
 UNDOING_NS = 300 * _NS_PER_S
-"""Virtual nanoseconds that failed work has for its cleanup."""
+"""The time for the cleanup of failed work, in virtual nanoseconds."""
 
 
 class TaskError(RuntimeError):
@@ -32,7 +32,7 @@ class TaskError(RuntimeError):
 
 
 class Waiters:
-    """Tasks that wait for one thing, in order of arrival.
+    """The tasks that wait for the same thing. The task that waits longest wakes first.
 
     Args:
         agenda: Virtual time.
@@ -43,7 +43,7 @@ class Waiters:
         self._waiting: deque[_Wait] = deque()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Let the calling task wait until it is woken; return whether it was woken in time."""
+        """Let the calling task wait until it is woken; return False after the timeout."""
         here = _Wait(_task())
         self._waiting.append(here)
         if timeout is not None:
@@ -57,7 +57,7 @@ class Waiters:
         return here.woken
 
     def wake(self, most: int | None = None) -> None:
-        """Let the first `most` waiting tasks, or all if None, continue after the present event."""
+        """Let the first `most` waiting tasks (None: all) continue after the present event."""
         count = 0
         while self._waiting and (most is None or count < most):
             count += self._waiting.popleft().wake(self._agenda)
@@ -233,7 +233,7 @@ class VirtualTask:
             self._greenlet.throw()
 
     def kill(self) -> None:
-        """End the task after the present event, at any place where it waits.
+        """End the task after the present event, wherever the task waits.
 
         Another task calls this.
         """
@@ -259,7 +259,8 @@ class Tasks:
     """The runtime of a simulation.
 
     Args:
-        agenda: The simulation's virtual time. The greenlet that creates this object drives it.
+        agenda: The simulation's virtual time. The greenlet that creates this object also drives the
+            agenda.
 
     Attributes:
         agenda: The virtual time.

@@ -1,8 +1,8 @@
 """The client requests that are supported: their versions, and how each is read and answered.
 
-The lowest supported version of a request is the lowest version in Kafka 4 (KIP-896), or an older
-one. The highest version of a request is the last one before a feature that this cluster lacks
-(transactions of KIP-890, share groups, leader hints).
+The lowest supported version of a request is Kafka 4's lowest version (KIP-896) or an older version.
+Newer versions than the highest one need features that this cluster lacks (transactions of KIP-890,
+share groups, leader hints).
 """
 
 from collections.abc import Callable
@@ -115,7 +115,8 @@ API_VERSIONS_RANGE = (0, 4)
 def api_versions(form: type, error: ErrorCode = ErrorCode.none) -> Theirs:
     """Return an ApiVersionsResponse: the supported requests and versions (KIP-35).
 
-    With an error the list is empty, or contains only ApiVersions itself (KIP-511), as in Kafka.
+    In case of an error, the list is empty or contains only ApiVersions itself (KIP-511). Kafka does
+    the same.
     """
     of_key = inner(form, "api_keys")
     known: dict[int, tuple[int, int]] = {}

@@ -31,7 +31,7 @@ from cluster.reference.wire.translation import Theirs
 MOST_BYTES = 16 << 20
 """The largest request without records.
 
-Kafka accepts 100 MiB, and stores the data of all group members.
+Kafka's limit is 100 MiB. Such requests may contain data of group members, which a broker stores.
 """
 _KEY = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">i")

@@ -1,7 +1,8 @@
 """Convert Produce, Fetch, ListOffsets and OffsetForLeaderEpoch between Kafka's messages and ours.
 
-Kafka's messages nest partitions in topics. Ours are lists of partitions. Since Fetch 13 (KIP-516) a
-topic is named by its id alone. Our message then has an empty topic name, which the node fills in.
+Kafka's messages nest partitions in topics. Ours are lists of partitions. From version 13 on
+(KIP-516), Fetch messages contain topic ids, but no topic names. Our message then has an empty topic
+name, which the node fills in.
 """
 
 from collections.abc import Iterable, Iterator

@@ -23,7 +23,8 @@ PRODUCE, FETCH = 0, 1
 _FLEXIBLE = {PRODUCE: 9, FETCH: 12}
 """From these versions on, lengths are varints, and every structure may have tags (KIP-482)."""
 _MOST_VARINT, _LONGEST_VARINT = 0x7F, 5
-"""The largest number in a one-byte varint, and the largest number of bytes of an encoded length."""
+"""The largest number that fits into a varint of one byte, and the most bytes of an encoded
+length."""
 _NAMELESS = 13
 """From this version on, a fetch names topics by their ids alone (KIP-516)."""
 

@@ -3,9 +3,10 @@
 All nodes have the same version, so Kafka's schemas would add nothing and cost ten times as much. A
 node's connection begins with `HELLO`, the node id and the cluster's key. No Kafka request can begin
 with the first byte of `HELLO`, because the request's length would be negative. Nodes trust each
-other's messages, so a connection without the key is refused. Frames follow: a number, the message's
-type, and the message. A response has its request's number. When messages are read, they are checked
-against their classes, so that invalid bytes cannot create other objects.
+other's messages, so a connection without the key is refused. Then frames follow. Each frame
+contains a number, the message's type and the message. A response has the same number as its
+request. When messages are read, they are checked against their classes, so that invalid bytes
+cannot create other objects.
 """
 
 import struct
@@ -22,7 +23,7 @@ HELLO = b"\xffLOGQUAKE\x02"
 """The first bytes of a node's connection; the last byte is the version of this encoding."""
 KEY_SIZE = 32
 KEY_FILE = "cluster.key"
-"""The file with the cluster's secret in a log dir; only the cluster's nodes know the secret."""
+"""The file in a log dir that contains the cluster's secret. Only the cluster's nodes know it."""
 HELLO_SIZE = len(HELLO) + 4 + KEY_SIZE
 NOTHING = 0
 """This number stands in place of a message's type if there is no response."""
@@ -62,7 +63,7 @@ def greeted(data: bytes, key: bytes) -> int:
     """Return the id of the node that sent these first bytes.
 
     Raises:
-        PeerError: The sender is not a node, or has another version or another cluster's key.
+        PeerError: The sender is not a node, has another version, or has another cluster's key.
     """
     if not data.startswith(HELLO):
         raise PeerError("the peer is a node of another version, or not a node")

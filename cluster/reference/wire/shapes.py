@@ -21,13 +21,13 @@ from cluster.reference.wire.translation import Theirs
 MOST_ELEMENTS = 100_000
 """The largest number of elements in all arrays of a request together.
 
-Kafka has no such limit, but its objects are smaller. Its controller accepts 10,000 partitions in a
-request (KAFKA-17870).
+Kafka has no such limit, but Kafka's objects are smaller. Kafka's controller accepts at most 10,000
+partitions in a request (KAFKA-17870).
 """
 MOST_LETTERS = 0x7FFF
 """The largest number of bytes of a string.
 
-Older versions cannot encode more bytes. Kafka applies this limit in all versions.
+Older versions of requests cannot encode longer strings. Kafka applies this limit in all versions.
 """
 MOST_BYTES = (1 << 31) - 1
 _HEAD_BYTES = 8
@@ -70,7 +70,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """A count, followed by that number of elements; otherwise like `_Counted`."""
+    """A count, followed by that number of elements. `by` and `nullable` are as in `_Counted`."""
 
     by: struct.Struct | None
     nullable: bool
@@ -79,7 +79,7 @@ class _Array:
 
 @dataclass(frozen=True, slots=True)
 class _Optional:
-    """A byte that is negative if no data follow it."""
+    """A byte, and optional data. The byte is negative if no data follow."""
 
     steps: "_Steps"
 

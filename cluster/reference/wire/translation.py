@@ -132,7 +132,7 @@ def _span(milliseconds: int) -> timedelta:
 
 @cache
 def _nested(form: type) -> Mapping[str, type]:
-    """Return those fields of a class that contain other messages, and the class of each message."""
+    """Return the fields that contain other messages, each with the class of these messages."""
     hints = get_type_hints(form)
     found = {name: _message(hints[name]) for name in _names(form)}
     return {name: message for name, message in found.items() if message is not None}

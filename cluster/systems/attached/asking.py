@@ -46,9 +46,10 @@ class Told:
 
     Attributes:
         cluster_id: The cluster's id.
-        endpoints: The addresses of each broker, by node.
-        settings: The settings of each broker that reports them, by node.
-        operations: Our permissions on the cluster, as bits (KIP-430); None: not reported.
+        endpoints: By node, the addresses of the broker.
+        settings: By node, the settings of each broker that reports its settings.
+        operations: Our permissions on the cluster, as bits (KIP-430). None means that the cluster
+            does not report permissions.
         ours: The existing topics whose names have the prefix of any Logquake run.
     """
 
@@ -59,7 +60,7 @@ class Told:
     ours: Sequence[str] = ()
 
     def may(self, operation: int) -> bool:
-        """Return whether the cluster permits an operation; true if it reports no permissions."""
+        """Return whether the cluster permits an operation; True if the permissions are unknown."""
         return self.operations is None or bool(self.operations >> operation & 1)
 
 
@@ -123,7 +124,7 @@ class Attached:
             dialogue.close()
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Return the addresses of the brokers that are registered now, by node.
+        """Return, by node, the addresses of the brokers that are registered now.
 
         Raises:
             UserError: For the same reasons as in `metadata`.

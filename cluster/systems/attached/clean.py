@@ -42,7 +42,7 @@ def left_of(attached: Attached, prefix: str) -> Iterator[tuple[str, str]]:
 def _not_gone(attached: Attached, prefix: str) -> list[str]:
     """Return the topics and groups that may remain of a run.
 
-    A broker that does not list its groups may still have groups of the run.
+    If a broker does not list its groups, some of them may belong to the run.
     """
     found = [what for what, _ in left_of(attached, prefix)]
     silent = (
@@ -52,7 +52,7 @@ def _not_gone(attached: Attached, prefix: str) -> list[str]:
 
 
 def clean_up(attached: Attached, prefix: str) -> list[str]:
-    """Delete the topics and groups of a run; return a sentence for each.
+    """Delete the topics and groups of a run; return a sentence about each deletion.
 
     Args:
         attached: The cluster.
@@ -112,7 +112,7 @@ def _topics(attached: Attached, prefix: str) -> list[str]:
 
 
 def _groups(attached: Attached, at: Endpoint, prefix: str) -> list[str] | None:
-    """Return a run's groups that a broker coordinates; None if the broker does not report them."""
+    """Return the run's groups on one coordinator; None if the broker does not list its groups."""
     try:
         said = attached.ask((at.host, at.broker_port), ListGroupsRequest(), ListGroupsResponse)
     except WireError:

@@ -67,7 +67,7 @@ class AttachedCluster:
             self._admin = Admin(self.endpoints, self.answers, only=plan.topic_names, sees=sees)
 
     def start(self, first: Sequence[str] = (), *, inherited: bool = False) -> None:  # noqa: ARG002 - the protocol's
-        """Use the brokers as they run; wait until each answers.
+        """Use the brokers, which already run; wait until every broker answers.
 
         Raises:
             ClusterError: A broker does not run or does not answer.
@@ -99,10 +99,10 @@ class AttachedCluster:
             return Observer(self, topics, clock=clock, live=live)
 
     def collect(self, folder: Path) -> None:
-        """Do nothing: only files for the judge were fetched."""
+        """Do nothing: the files that the judge needs have already been fetched."""
 
     def start_node(self, node: str) -> ProcessId:
-        """Start a broker with its command; return as soon as `status` names the process."""
+        """Run a broker's start command; return when the `status` command names the process."""
         return self._processes.start(node)
 
     def stop_node(self, node: str, timeout_s: float) -> bool:
@@ -122,7 +122,7 @@ class AttachedCluster:
         self._processes.resume(node)
 
     def process(self, node: str) -> ProcessId | None:
-        """Return the process that `status` named when the broker was last found or started."""
+        """Return the process that `status` named when the broker was found or last started."""
         return self._processes.process(node)
 
     def incarnation(self, node: str) -> int:
@@ -134,7 +134,7 @@ class AttachedCluster:
         return self._processes.is_meant_to_answer(node)
 
     def ended(self) -> Sequence[Ended]:
-        """Return the processes that ended or stopped although the run did not end or stop them."""
+        """Return the processes that ended or stopped without an order of the run."""
         return self._processes.ended()
 
     def lives(self) -> int:
@@ -154,7 +154,7 @@ class AttachedCluster:
         return self._admin.view()
 
     def is_back(self, node: str) -> bool:
-        """Return whether a broker is registered, according to itself and to the cluster's view."""
+        """Return whether the broker itself and the cluster's view list the broker as registered."""
         if not self._admin.lists_itself(node):
             return False
         view = self._admin.view()
@@ -228,7 +228,7 @@ class AttachedCluster:
         return self._admin.leader_ends(places, committed=committed, timeout_s=timeout_s)
 
     def open_transactions(self, places: Iterable[Place]) -> dict[Place, list[str]]:
-        """Return, by partition, one sentence for each open transaction that the leaders report."""
+        """Return, by partition, a sentence about each open transaction that the leader reports."""
         return self._admin.open_transactions(places)
 
     def share_lags(self, group: str, places: Collection[Place]) -> dict[Place, int]:  # noqa: ARG002 - the protocol's
@@ -236,7 +236,7 @@ class AttachedCluster:
         return {}
 
     def _refuse_others(self, names: Iterable[str]) -> None:
-        """Raise if a topic is not the run's own.
+        """Raise if a topic's name has another prefix than the run's.
 
         Raises:
             ClusterError: A topic is not the run's own.

@@ -1,4 +1,4 @@
-"""Run the commands that a user's file allows for a node of an attached cluster."""
+"""Run commands for a node of an attached cluster: only commands that the user's file allows."""
 
 import os
 import re
@@ -43,7 +43,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Runs commands of an attached cluster's file, in the folder of that file.
+    """Runs the commands in an attached cluster's file. The working directory is the file's folder.
 
     Attributes:
         file: The content of the file, with the allowed commands.
@@ -75,7 +75,7 @@ class Runner:
             broker_id: The broker.
             what: The command's name, such as `kill`.
             places: Values for placeholders such as `{host}`.
-            into: A file for its output; None: return the output.
+            into: A file to which the output is written. With None, the output is returned.
 
         Raises:
             CommandError: The command is not allowed, cannot start, or does not end in time.
@@ -92,7 +92,8 @@ class Runner:
         """Run a command that must succeed.
 
         Raises:
-            CommandError: The command's exit code is not 0, or `run` raises this error.
+            CommandError: The command fails with another exit code than 0, or `run` raises this
+                error.
         """
         said = self.run(broker_id, what, places)
         if said.code:

@@ -11,18 +11,19 @@ SESSION = SESSIONS[0]
 _OURS_S = {SESSION: 3.0, LAG: 4.0}
 """The values, in seconds, that the default budgets assume."""
 _SLOWEST = {SESSION: "18000", LAG: "30000", ABORT_INTERVAL: "60000"}
-"""The values, in milliseconds, of settings that a broker does not report: the longest waits."""
+"""The assumed values, in milliseconds, of settings that a broker does not report. With these
+values, Logquake waits longest."""
 _COUNTS = frozenset(PROMISED) - {"unclean.leader.election.enable"}
-"""The settings that are numbers of replicas. The smallest value among the brokers counts."""
+"""The settings whose value counts replicas. If brokers differ, the smallest value counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of brokers, as in a run's plan.
+    """The settings of brokers, in the form of a run's plan.
 
     Attributes:
         of_all: The common settings of all brokers.
-        of_single: The differing settings of single brokers, by node.
+        of_single: By node, the settings in which one broker differs.
     """
 
     of_all: Mapping[str, str]
@@ -35,7 +36,7 @@ class Settings:
 
 
 def played_settings(told: Told) -> Settings:
-    """Return the reported settings; leave out each guarantee that some broker did not report.
+    """Return the reported settings; leave out a guarantee if any broker did not report it.
 
     The interval after which a coordinator aborts a transaction is always included, because the run
     waits that long.
@@ -57,7 +58,7 @@ def played_settings(told: Told) -> Settings:
 
 
 def unread(told: Told) -> frozenset[str]:
-    """Return the settings that a guarantee depends on and that some broker did not report."""
+    """Return the settings that affect guarantees, if at least one broker did not report them."""
     return frozenset(
         name
         for name in PROMISED

@@ -1,4 +1,4 @@
-"""The machines of an attached cluster, which can do only what the user's commands can do."""
+"""The machines of an attached cluster. They can do only what the user's commands can do."""
 
 import signal
 import tarfile
@@ -27,12 +27,12 @@ _BY_SIGNAL = {
 BACK_LIMIT_S = 60.0
 """Seconds to wait until a started broker is registered. The broker first reads its logs."""
 SEGMENT, IDENTITY = ".log", "partition.metadata"
-"""The files that are kept from a partition's folder: files with this suffix contain the records,
-and the file with this name contains the topic's id."""
+"""From a partition's folder, only these files are kept. The files with this suffix contain the
+records; the file with this name contains the topic's id."""
 
 
 class AttachedHosts:
-    """Implements `Hosts`, `HasFiles`, `CanAudit` and, by the user's commands, `CanPartition`.
+    """Implements `Hosts`, `HasFiles`, `CanAudit`, and `CanPartition` with the user's commands.
 
     Args:
         attached: The cluster.
@@ -87,10 +87,11 @@ class AttachedHosts:
         return self.places()[node].host
 
     def spawn(self, node: str, command: Command) -> ProcessId:  # noqa: ARG002 - the user's counts
-        """Start a broker with its command; return when `status` names the process.
+        """Run a broker's start command; return when the `status` command names the process.
 
         Raises:
-            ClusterError: Another program has started the broker, or the command does not start it.
+            ClusterError: Another program has started the broker, or the command fails to start the
+                broker.
         """
         if self._state(node)[0] is not GONE:
             raise ClusterError(
@@ -110,7 +111,7 @@ class AttachedHosts:
         """Return the process of a running broker.
 
         Raises:
-            ClusterError: `status` reports that it does not run.
+            ClusterError: The `status` command reports that the broker does not run.
         """
         if not self._runner.has(node_id(node), "status"):
             return ProcessId(pid=node_id(node) + 2, start_ticks=0, machine=node)
@@ -155,7 +156,7 @@ class AttachedHosts:
         """Do nothing, because the node already has all files that it needs."""
 
     def fetch(self, node: str) -> None:
-        """Copy the logs of the run's own partitions from a node to this machine, and nothing else.
+        """Copy the logs of only the run's own partitions from a node to this machine.
 
         Raises:
             ClusterError: The command fails or does not print a tar.
@@ -204,9 +205,9 @@ class AttachedHosts:
         return {}
 
     def probe(self, links: Iterable[Link], timeout_s: float = 0.5) -> Mapping[Link, bool]:  # noqa: ARG002 - the file's limit
-        """Return, for each link, whether `reach` on the first node connects to the second node.
+        """Return, for each link, whether the first node's command `reach` gets to the second node.
 
-        Links are left out if the first node has no such command.
+        If the first node has no command `reach`, the link is left out.
         """
         asked = [link for link in links if self._runner.has(node_id(link[0]), "reach")]
         found = all_of([partial(self._reaches, *link) for link in asked], "reach")
@@ -235,8 +236,8 @@ class AttachedHosts:
     def down(self) -> None:
         """Undo cuts, and delete topics and groups; the brokers continue to run. Idempotent.
 
-        If all of that succeeds and every broker runs and is registered, the record of the run's
-        traces is deleted. Otherwise a later heal reads the record and repairs the rest.
+        Afterwards, the record of the run's traces is deleted, if every broker runs and is
+        registered. Otherwise a later heal reads the record and repairs the rest.
 
         Raises:
             ClusterError: A cut could not be undone, or a topic or group could not be deleted.

@@ -41,7 +41,7 @@ def write_marker(path: Path, marker: Marker) -> None:
     """Write `attached.json` of a run.
 
     Raises:
-        StoreError: It cannot be written.
+        StoreError: The file cannot be written.
     """
     write_atomically(path, marker.model_dump_json() + "\n")
 

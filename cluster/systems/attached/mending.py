@@ -1,4 +1,4 @@
-"""Undo what a dead run left on an attached cluster: cuts, pauses, kills, topics and groups."""
+"""Repair an attached cluster after a dead run: undo faults, and delete topics and groups."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +42,7 @@ class Mended:
 
 
 def mend_attached(path: Path, markers: Sequence[Marker]) -> Mended:
-    """Undo what dead runs left on the cluster of a file.
+    """Repair the cluster that a file describes, after dead runs.
 
     Every pair of nodes is reconnected. Paused brokers are resumed, and dead brokers are started.
     Then the topics and groups of these runs are deleted. If there are topics of other runs, which
@@ -102,7 +102,7 @@ class _Mending:
         self._runner = Runner(attached.file, attached.path)
 
     def join_all(self) -> None:
-        """Reconnect all pairs of nodes; this has no effect on pairs that are not cut."""
+        """Reconnect all pairs of nodes; nothing changes for pairs that are not cut."""
         joined = False
         for node, other in self._pairs():
             try:
@@ -145,7 +145,7 @@ class _Mending:
         return True
 
     def look_for_others(self, known: set[str]) -> bool:
-        """Return whether the cluster has no topics of runs in other stores.
+        """Return False if the cluster has topics of runs in other stores.
 
         Those runs may still be in progress.
         """
@@ -182,7 +182,7 @@ class _Mending:
             raise
 
     def is_whole(self) -> bool:
-        """Return whether all brokers run, are registered and reachable, as far as commands show."""
+        """Return whether all brokers run, are registered and reachable, as far as known."""
         pairs = [
             (node, other)
             for node in self._places

@@ -3,7 +3,8 @@
 from cluster.systems.attached.commands import CommandError, Said, failed
 
 RUNNING, PAUSED, GONE = "S", "T", None
-"""A broker's possible states, with letters as in `/proc/PID/stat`. Faults wait for such a state."""
+"""A broker's possible states. The letters are those of `/proc/PID/stat`. Faults wait for a
+state."""
 _WORDS = {
     "running": RUNNING, "active": RUNNING, "up": RUNNING,
     "paused": PAUSED, "stopped": PAUSED,
@@ -11,7 +12,7 @@ _WORDS = {
 }  # fmt: skip
 _LETTERS = {**dict.fromkeys("RSDI", RUNNING), **dict.fromkeys("Tt", PAUSED), "Z": GONE, "X": GONE}
 NOBODY = 1
-"""The exit code of `ps` and `pgrep` if there is no such process; they then print nothing."""
+"""The exit code of `ps` and `pgrep` if no process matches. Both programs then print nothing."""
 
 
 def state_said(broker_id: int, said: Said) -> tuple[str | None, int]:

@@ -1,4 +1,4 @@
-"""A cluster that already runs, as a system under test: `attached:FILE.toml`."""
+"""The system under test `attached:FILE.toml`: a cluster that already runs."""
 
 import re
 import secrets
@@ -23,14 +23,14 @@ from results.record.plan_parts import PlannedFault
 
 MOST_NODES = 9
 _TOPIC = re.compile(rf"(?:{PREFIX}[0-9a-f]{{8}}-)?\blog-(?=\d)")
-"""This matches a run's topic in a planned fault, with or without the prefix of an earlier run."""
+"""This pattern matches a run's topic in a planned fault. An earlier run's prefix is optional."""
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "kill": ("status", "kill", "start"),
     "stop": ("status", "stop", "kill", "start"),
     "pause": ("status", "pause", "resume", "start"),
     "cut": ("reach", "cut", "join"),
 }
-"""For each ability, the user's commands that inject, undo and verify its faults."""
+"""For each ability, the user's commands that inject, undo and verify the ability's faults."""
 _NEVER = {
     "cut-clients": (
         "a cut between the harness and a node would also cut off the harness's commands"
@@ -77,7 +77,7 @@ class AttachedSystem:
         return self._attached
 
     def refuse(self, *, keep: bool) -> None:
-        """Raise if the plan has a scenario, broker settings or other hosts, or `keep` is set."""
+        """Raise if `keep` is set, or if the plan has a scenario, broker settings or other hosts."""
         plan = self.plan
         if plan.scenario is not None:
             raise UserError(
@@ -138,7 +138,7 @@ class AttachedSystem:
         """Do nothing: the cluster already runs."""
 
     def declared(self) -> Declared:
-        """Return the possible observations, and each missing ability with its reason."""
+        """Return the possible observations, and why each missing ability is missing."""
         told = self._asked()
         sees = {Sight.LEADER_EPOCHS, Sight.HIGH_WATERMARKS}
         if self._lacks("status") is None:
@@ -195,7 +195,7 @@ class AttachedSystem:
         return self._told
 
     def _lacks(self, what: str) -> str | None:
-        """Return which node lacks a command, in a sentence; None if every node has it."""
+        """Return a sentence about a node that lacks a command; None if every node has it."""
         file, path = self.attached.file, self.attached.path
         for broker_id in sorted(map(node_id, self._asked().endpoints)):
             if getattr(file.commands(broker_id), what) is None:

@@ -2,8 +2,8 @@
 
 The method is Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011). Each
 value has a beta distribution, which is computed from the gains of the runs with this value. One
-random number comes from each distribution, and the value with the highest number is chosen. So a
-value with little gain is still chosen at times. The gain of a run counts less with each later run,
+random number comes from each distribution, and the value with the highest number is chosen. So even
+a value with little gain is chosen now and then. The gain of a run counts less with each later run,
 because behaviour is new only once.
 """
 
@@ -13,7 +13,7 @@ from random import Random
 
 FADES = 0.93
 RECENT = 12
-"""How many earlier runs a run is compared with."""
+"""Each run is compared with this number of earlier runs."""
 EVEN = 0.5
 
 
@@ -23,7 +23,8 @@ class Pull:
 
     Attributes:
         choices: The run's values for each choice (`system`, `workload`, ...).
-        gain: How much new behaviour the run reached, from 0 to 1, compared with the runs before it.
+        gain: A number from 0 to 1: how much new behaviour the run reached, compared with earlier
+            runs.
     """
 
     choices: Mapping[str, tuple[str, ...]]
@@ -48,7 +49,7 @@ def best(
 
 
 def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]:
-    """Return the sums of a value's gains and of its missing gains (1 - gain); both start at 1."""
+    """Return two sums for a value, which both start at 1: of the gains, and of 1 - gain."""
     gained, missed, weight = 1.0, 1.0, 1.0
     for pull in reversed(pulls):
         weight *= FADES
@@ -64,7 +65,8 @@ def gains(scores: Sequence[float]) -> list[float]:
     An earlier run with an equal score counts half.
 
     Args:
-        scores: How much new behaviour each run reached in a minute, in the order of the runs.
+        scores: The scores of the runs, in order. A score says how much new behaviour the run
+            reached in a minute.
     """
     found = []
     for at, score in enumerate(scores):

@@ -1,10 +1,10 @@
-"""The failures of a hunt: how often each recurs, and whether the control system shows it, too.
+"""The failures of a hunt: how often each recurs, and whether the control system has it, too.
 
 A promise is a guarantee of Kafka that a checker tests. Two runs have the same failure if they have
 the same system and both broke the same promise. The faults of the two runs may differ, because a
 hunt chooses new faults for each run. If a run also broke a new promise, the run has another
-failure, too. The first run of a failure is rerun, with its own seed and with new seeds. The same
-plans are played on the control system. The failures of reruns are counted, but not rerun.
+failure, too. The first run with a failure is rerun: with its own seed, and with new seeds. The
+control system plays the same plans. The failures of reruns are counted, but not rerun.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class Failure:
 
     Attributes:
         system: The system.
-        broken: The broken promises, by the names of their anomalies.
+        broken: The names of the anomalies that stand for the broken promises.
         runs: The hunt's own runs with this failure, the first one first.
         repeats: Reruns of the first run's plan, with its seed and with new seeds.
         controls: Reruns of that plan on control systems.
@@ -50,7 +50,7 @@ class Failure:
 
     @property
     def file_name(self) -> str:
-        """The name of the failure's files without suffix, taken from the first run's bundle."""
+        """The failure's file name without a suffix. The bundle of the first run has this name."""
         return bundle_name(RunPaths(Path(self.runs[0].run_id))).removesuffix(SUFFIX)
 
     @property
@@ -68,7 +68,7 @@ class Failure:
         return [*dict.fromkeys(str(each.planned.plan.get("system")) for each in self.controls)]
 
     def controls_on(self, system: str) -> list[Item]:
-        """Return the reruns on one control system; a hunt may have several control systems."""
+        """Return the reruns on one control system, because a hunt may have several."""
         return [each for each in self.controls if each.planned.plan.get("system") == system]
 
     def _rate(self, items: Iterable[Item]) -> Rate:
@@ -131,7 +131,7 @@ def _failure(
 
 
 def first_that_broke(states: Sequence[NightState], promise: str = "") -> Item | None:
-    """Return the first of the hunt's own runs that broke a promise; None if no run did.
+    """Return the first run of the hunt (no rerun) that broke a promise; None if no run did.
 
     Args:
         states: The hunt's parts.
@@ -180,7 +180,7 @@ def owed(states: Sequence[NightState], hunt: Hunt) -> list[Planned]:
 
 
 def _given_up(part: NightState) -> NightState:
-    """Return an ended part of a hunt, with its unfinished runs marked as left out."""
+    """Return an ended part of a hunt. Its unfinished runs are marked as left out."""
     items = {
         number: each if each.phase in OVER else replace(each, phase=Phase.LEFT_OUT)
         for number, each in part.items.items()
@@ -216,12 +216,12 @@ def _left_on(control: str, failure: Failure, repeats: int) -> Iterator[Planned]:
 
 
 def _counts(item: Item) -> bool:
-    """Return whether a rerun has a verdict that counts, or may still get such a verdict."""
+    """Return whether a rerun has a conclusive verdict, or may still get one."""
     return item.phase not in OVER or is_conclusive(item)
 
 
 def is_conclusive(item: Item) -> bool:
-    """Return whether a run is conclusive: it either shows the failure, or shows its absence.
+    """Return whether a run is conclusive: it shows that the failure occurred, or that it did not.
 
     A run that was cut off is conclusive only if it shows the failure.
     """
@@ -231,7 +231,7 @@ def is_conclusive(item: Item) -> bool:
 
 
 def _on_control(planned: Planned, system: str) -> Planned:
-    """Return a rerun on the control system, without settings that this system lacks."""
+    """Return a rerun on the control system, without the settings that this system does not have."""
     try:
         there = moved(plan_of(planned), system, run_id=planned.repeats)
     except PlanError:  # The error comes when the run is played.

@@ -1,4 +1,4 @@
-"""Find the families of faults that a hunt can play here; the bandits choose among them."""
+"""Find the families of faults that a hunt can play here. The bandits choose among these."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from nemesis.schedule import played_families
 from results.record.plan import ALL, NEMESIS_KINDS
 
 Families = Mapping[str, Mapping[str, Sequence[str]]]
-"""For each system: the playable fault families, each with its fault kinds."""
+"""The playable fault families of each system. Each family has its fault kinds."""
 
 
 def families_of(suite: Suite) -> Families:

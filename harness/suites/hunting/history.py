@@ -15,7 +15,7 @@ from results.record.plan_parts import PlannedFault
 PLAIN_CLIENT = "librdkafka"
 COUNT = "families at once"
 _TRANSITION, _SUCCESSION = 3, 1
-"""The weights of a new transition, and of a new pair of successive transitions, in the score."""
+"""How much a new transition adds to the score, and how much a new pair of successive ones."""
 
 
 @dataclass(frozen=True, kw_only=True)  # No slots, because of the cached property.
@@ -48,7 +48,7 @@ class Drawn:
 
     @property
     def score(self) -> float:
-        """The weighted amount of new behaviour in a minute of the main phase."""
+        """The score: how much new behaviour the run reached in a minute of its main phase."""
         new = _TRANSITION * len(self.new_transitions) + _SUCCESSION * len(self.new_successions)
         return 60 * new / self.plan.time_limit_s
 
@@ -61,7 +61,7 @@ class Drawn:
 def main_s_of(item: Item) -> float:
     """Return the length of a run's main phase in seconds; 0 if there was no main phase.
 
-    In virtual time, and until the run is over, the plan's length is returned.
+    If the run is in virtual time, or is not over yet, return the length in the plan.
     """
     values = item.planned.plan
     if item.phase in {Phase.PLAYED, Phase.JUDGED} and values.get("hosts") != SIMULATED:
@@ -73,7 +73,7 @@ def main_s_of(item: Item) -> float:
 
 
 def choices_told(planned: Planned) -> Mapping[str, tuple[str, ...]]:
-    """Return a planned run's values for each choice, as far as this version can read the plan."""
+    """Return the value of each choice in a planned run, if this version can read the plan."""
     try:
         return choices_of(plan_of(planned))
     except PlanError:

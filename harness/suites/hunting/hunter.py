@@ -1,11 +1,11 @@
 """Choose the runs of a hunt at random, as a pure function of the hunt's journals.
 
-Each run gets a random system, workload, client and some families of faults. In a guided hunt,
-bandits prefer values that recently led to new behaviour (`arms.py`). Every second run takes the
-faults of a run that reached something new, and changes these faults (`mutation.py`). In a blind
-hunt, all values are equally likely, and all faults are new. In both kinds of hunts, the swarm
-chooses the settings. The fault level rises after each valid run of a system, and falls after any
-other run (`nemesis/levels.py`).
+Each run gets a random system, a random workload, a random client, and some random families of
+faults. In a guided hunt, bandits prefer values that recently led to new behaviour (`arms.py`). Half
+of the runs change the faults of an earlier run that reached something new (`mutation.py`). In a
+blind hunt, all values are equally likely, and no faults are reused. In both kinds of hunts, the
+swarm chooses the settings. The fault level rises after each valid run of a system, and falls after
+any other run (`nemesis/levels.py`).
 """
 
 from collections import Counter
@@ -36,23 +36,24 @@ from results.record.terms import Mode, Validity
 
 MUTATES, REDRAWS = 0.5, 0.5
 PARENTS = 10
-"""Faults are reused only from the latest runs with new behaviour: at most this many runs."""
+"""How many runs, at most, have faults that can be reused: the latest runs with new behaviour."""
 MOST_REFUSED = 20
-"""A hunt ends after this many runs in a row that cannot be played."""
+"""After this number of runs in a row that could not be played, a hunt ends."""
 VIRTUAL_SPEED = 5
-"""The assumed speed of virtual time, until a run of this part has measured it. Measured 2026-11 on
-2 cores, two at once: 8 runs of 305 s took 25 s to 61 s."""
+"""The assumed speed of virtual time, until a run in this part of the hunt was measured. Measured
+2026-11 on 2 cores, two at once: 8 runs of 305 s took 25 s to 61 s."""
 TRIES = 100
-"""How often the hunter tries to find a plan. Not every workload fits every system and client."""
+"""How often the hunter tries to find a plan, because not every workload fits every system and
+client."""
 
 
 class Hunter:
-    """Provides the runs of a hunt.
+    """The source of the runs of a hunt.
 
     Args:
         suite: A suite with `[hunt]`.
-        families: Returns for each system the playable families of faults with their kinds. The
-            function is called when the first run is chosen.
+        families: The function that returns, for each system, the playable families of faults with
+            their kinds. It is called when the first run is chosen.
         before: The hunt's earlier parts, the oldest first.
 
     Attributes:
@@ -141,7 +142,7 @@ class Hunter:
         return hunt.main is not None and took_s >= hunt.main
 
     def _drawn(self, runs: Sequence[Drawn], pulls: Sequence[Pull], rng: Random) -> tuple[Plan, str]:
-        """Return a plan, and the id of the run whose faults are changed (empty for new faults)."""
+        """Return a plan. If it changes an earlier run's faults, also return the id of that run."""
         parents = self._parents(runs)[-PARENTS:] if self._hunt.guided else []
         if parents and rng.random() < MUTATES:
             ((parent, _),) = rng.choices(parents, weights=[likely for _, likely in parents])
@@ -151,8 +152,8 @@ class Hunter:
     def _parents(self, runs: Sequence[Drawn]) -> list[tuple[Drawn, float]]:
         """Return the runs whose faults may be changed, each with its weight.
 
-        Each time a run's faults are changed, the run's weight falls. Otherwise the first run would
-        be the parent of most others, because early runs reach much new behaviour.
+        Each time the faults of a run are reused, the weight of this run falls. Otherwise most runs
+        would reuse the faults of the first run, because early runs reach much new behaviour.
         """
         children = Counter(run.item.planned.parent for run in runs)
         return [
@@ -162,7 +163,7 @@ class Hunter:
         ]
 
     def _is_parent(self, run: Drawn) -> bool:
-        """Return whether a run reached new behaviour and this hunt may play the run's faults."""
+        """Return whether a run reached new behaviour, and this hunt may play the run's faults."""
         hunt, plan = self._hunt, run.plan
         client = plan.client_kind or PLAIN_CLIENT
         if plan.system not in hunt.systems or plan.workload not in hunt.workloads:
@@ -234,7 +235,7 @@ def refuse_unplayable(suite: Suite) -> None:
 
 
 def _same_mode(control: Plan, mode: Mode) -> str:
-    """Return advice on how to name the control system in the right mode."""
+    """Return advice about the name of the control system with the right mode."""
     same = replace(control.named, mode=mode).text
     try:
         plan_from({"system": same})

@@ -1,4 +1,4 @@
-"""Write the results of a hunt: its table, its page, and for each failure a plan and a bundle."""
+"""Write the results of a hunt: the table, the page, and a plan and a bundle for each failure."""
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ def write_results_of_hunt(
         states: The hunt's parts, the oldest first.
         folder: The folder to write to.
         store: The store with the runs; None if the runs are not on this machine.
-        files: Folders to copy from, with the files of these parts' failures.
+        files: The folders that contain the failures' files of these parts. The files are copied.
 
     Raises:
         StoreError: A file cannot be written.
@@ -82,13 +82,12 @@ def _take_along(wanted: Iterable[Path], folders: Sequence[Path]) -> None:
 
 
 def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> str:
-    """Write a run's bundle, or a note that the bundle is too large to be committed.
+    """Write the bundle of a run. If it is too large to be committed, write a note instead.
 
-    If the bundle is too large, it is first written again without the nodes' logs, because no check
-    reads them.
+    Before that, try a bundle without the nodes' logs, because no check reads them.
 
     Returns:
-        The reason why a bundle is impossible now; an empty string without such a reason.
+        The reason why the bundle cannot be written now. It is empty if there is no such reason.
     """
     size = 0
     for with_logs in (True, False):
@@ -116,7 +115,7 @@ def _write_bundle(run: RunPaths, path: Path, why_none: Path, without: Path) -> s
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Yield a draft that replaces the real file on exit, unless the caller removes the draft."""
+    """Yield a draft of a file. On exit, the draft replaces the file, if the draft still exists."""
     draft = path.with_name(f".{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

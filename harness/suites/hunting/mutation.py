@@ -1,12 +1,12 @@
 """Change a fault schedule a little, because its run reached something new.
 
-The changes are those that a person would try. A fault comes earlier or later, lasts longer or
-shorter, or has another target or kind. One fault is added or removed. Or one fault is repeated,
-just after its heal.
+A person would try such changes, too. A fault comes earlier or later, lasts longer or shorter, or
+has another target or kind. One fault is added or removed. Or one fault is repeated, just after its
+heal.
 
-Faults that destroy records are left out. In a random schedule, such faults wait until the cluster
-is whole (`nemesis/turns.py`). In a written schedule, such faults come at their written times.
-Beside another fault, such faults could destroy acknowledged records although no broker made a
+Faults that destroy records are left out. In a random schedule, such a fault waits until no other
+fault is in force (`nemesis/turns.py`). But in a written schedule, it comes at its written time. So
+it could coincide with another fault, and destroy acknowledged records although no broker made a
 mistake.
 """
 
@@ -32,15 +32,15 @@ Change = Callable[["Mutation", Faults], Faults]
 
 
 def changeable(faults: Faults) -> Faults:
-    """Return the faults that may be changed: those that destroy no records."""
+    """Return the faults that may be changed: all faults that destroy no records."""
     return tuple(each for each in faults if not KINDS[each.kind].when_whole)
 
 
 class Mutation:
-    """Changes the schedules of one plan.
+    """An object that changes the schedules of one plan.
 
     Args:
-        plan: Its nodes, partitions and main phase limit the faults.
+        plan: The plan, whose nodes, partitions and main phase limit the faults.
         kinds: The allowed kinds of faults.
         rng: The source of random numbers.
     """
@@ -76,7 +76,7 @@ class Mutation:
         return self._with(faults, held)
 
     def aim(self, faults: Faults) -> Faults:
-        """Give a fault another target; in half of the cases it is the target of another fault."""
+        """Give a fault another target. In half of the cases, take the target of another fault."""
         others = [each.target for each in faults]
 
         def aimed(fault: PlannedFault) -> PlannedFault:

@@ -20,9 +20,9 @@ def part_of(journal: Path) -> NightState:
     """Return the part of a hunt that a journal records.
 
     Raises:
-        SuiteError: The journal is not a hunt's. Or one of its plans names a system with files of
-            its own. Or other users can write the journal, and a plan reaches beyond its run. Such
-            plans are rejected, because reruns would play them.
+        SuiteError: The journal is not the journal of a hunt. Or one of its plans names a system
+            that has files. Or other users can write the journal, and a plan affects more than its
+            run. Such plans are rejected, because reruns would play them.
     """
     state = state_of(journal)
     if not state.night or not all(item.planned.plan for item in state.items.values()):
@@ -56,7 +56,7 @@ def distinct(parts: Iterable[NightState]) -> list[NightState]:
 
 
 def identity(part: NightState) -> Identity:
-    """Return a part's identity, with the start time: two machines may use the same night id."""
+    """Return what identifies a part. A night id is not enough: two machines may use the same."""
     return part.suite, part.night, part.begun_at
 
 
@@ -92,7 +92,7 @@ def _keep(journals: Sequence[Path], folder: NightFolder) -> None:
 
 
 def differences(begun: Suite, asked: Suite) -> list[str]:
-    """Return each difference between a part's suite and the current suite, in a sentence."""
+    """Return one sentence for each difference between the suite of a part and the current suite."""
     then, now = _values(begun), _values(asked)
     return [
         f"{key} was {_text(then.get(key))}, but is now {_text(now.get(key))}"

@@ -22,7 +22,7 @@ def values_of(plan: Plan, *, but: Collection[str] = ()) -> dict[str, object]:
 
     Args:
         plan: The plan to be played.
-        but: Further keys to leave out.
+        but: More keys to leave out.
     """
     values = plan.model_dump(mode="json", exclude_unset=True, exclude={"seed", *but})
     return {"schema_version": plan.schema_version, **values}

@@ -18,7 +18,7 @@ from results.tables import DAMAGES, RunTables
 from results.verdict_json import read_verdict
 
 UNNAMED = "unnamed"
-"""The broken promise of a run whose verdict names no anomaly or cannot be read."""
+"""The name of the broken promise if the verdict cannot be read, or names no anomaly."""
 _SHORTEST_S = 0.1
 
 
@@ -86,5 +86,5 @@ def _faults(tables: RunTables) -> tuple[PlannedFault, ...]:
 
 
 def _target(told: str, nodes: Sequence[str]) -> str:
-    """Return a fault's target for a plan. The node of an aftermath comes from the run's record."""
+    """Return the target of a fault in a plan. For an aftermath, it is the recorded node."""
     return nodes[0] if told in {*Strikes} and nodes else told

@@ -24,7 +24,7 @@ def hunt_story(
     Args:
         suite: A suite with `[hunt]`.
         states: The hunt's parts, the oldest first.
-        bundles: The bundle of each failure's first run, by run id.
+        bundles: The bundle of the first run of each failure, by the id of that run.
     """
     assert suite.hunt is not None
     runs = history(states)
@@ -52,20 +52,20 @@ def hunt_story(
 
 
 def minutes_of(runs: Sequence[Drawn]) -> dict[str, float]:
-    """Return for each run id the minutes of main phases up to the end of that run."""
+    """Return, by run id, how many minutes of main phases there were up to the run's end."""
     ends_s = accumulate(main_s_of(run.item) for run in runs)
     return {run.item.run_id: end_s / MINUTE_S for run, end_s in zip(runs, ends_s, strict=True)}
 
 
 def _way(part: NightState) -> str:
-    """Return `guided` or `blind`; an old part with changed faults counts as guided."""
+    """Return `guided` or `blind`. If an old part does not say it, changed faults mean `guided`."""
     changed = any(each.planned.parent for each in part.planned)
     guided = changed if part.guided is None else part.guided
     return "guided" if guided else "blind"
 
 
 def _clean(runs: Sequence[Drawn], broken: Collection[str]) -> list[tuple[str, float, int]]:
-    """Return the systems without a failure, each with minutes of main phases and number of runs."""
+    """Return the systems without a failure: the minutes of main phases and the runs of each."""
     counts = Counter(run.plan.system for run in runs)
     times_s: dict[str, float] = {}
     for run in runs:
@@ -133,7 +133,7 @@ def _unknown(drawn: Sequence[Item]) -> list[tuple[str, int]]:
 
 
 def growth_of(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> list[tuple[float, int, int]]:
-    """Return the sums up to each run: minutes of main phases, transitions, and pairs."""
+    """Return sums up to each run: of minutes in main phases, of transitions, and of pairs."""
     found, transitions, successions = [], 0, 0
     for run in runs:
         transitions += len(run.new_transitions)

@@ -1,4 +1,4 @@
-"""Start the JVM of a worker, exchange frames with the JVM, and end it with the worker.
+"""Start the JVM of a worker, exchange frames with it, and end it when the worker ends.
 
 The JVM's standard input is a pipe of this process. When this process ends in any way, the pipe
 closes, and the JVM ends by itself.
@@ -38,7 +38,7 @@ class BridgeError(UnreachableError):
 
 
 class AskedError(Exception):
-    """A client refused a call. The only argument is the error's text for the record."""
+    """A client refused a call. The only argument is the text of the error, as it is recorded."""
 
 
 class Seat:
@@ -69,8 +69,8 @@ class Seat:
             kind: The request.
             body: The frame's body.
             limit_s: The timeout.
-            on_event: A function that handles frames before the reply. The function may send
-                requests, too.
+            on_event: A function that handles the frames which come before the reply. This function
+                may also send requests.
 
         Raises:
             AskedError: The client refused.
@@ -90,7 +90,7 @@ class Seat:
                 on_event(told)
 
     def tell(self, kind: Ask, body: bytes = b"") -> None:
-        """Send a request that has no reply, or whose reply `next` returns."""
+        """Send a request without waiting. If there is a reply, `next` returns it."""
         self._bridge.write(frame(self._number, kind, body))
 
     def next(self, timeout_s: float) -> Told | None:
@@ -109,7 +109,7 @@ class Seat:
         return told
 
     def all(self, timeout_s: float) -> Iterator[Told]:
-        """Yield all available frames; wait only for the first one."""
+        """Yield all available frames; wait only for the first frame."""
         while (told := self.next(timeout_s)) is not None:
             yield told
             timeout_s = 0
@@ -151,14 +151,14 @@ class Bridge:
         Args:
             role: The kind of client.
             plans: Settings that the plan determines.
-            own: The user's settings. The client uses the settings that it knows.
+            own: The user's settings. The client ignores settings that it does not know.
         """
         seat = self._seated()
         seat.tell(Ask.OPEN, bytes([role]) + settings(plans) + settings(own))
         return seat
 
     def check(self, role: Role, plans: Settings, own: Settings) -> frozenset[str]:
-        """Create and drop a client; return the names of settings that such clients know.
+        """Create a client and drop it; return the names of the settings that such clients know.
 
         Raises:
             AskedError: The client refuses the settings.
@@ -186,7 +186,7 @@ class Bridge:
             raise BridgeError("the Java client's process exited by itself") from gone
 
     def dismiss(self, number: int) -> None:
-        """Forget a client: its frames are no longer delivered."""
+        """Forget a client. Frames from this client are no longer delivered."""
         with self._lock:
             self._seats.pop(number, None)
 
@@ -230,7 +230,7 @@ class Bridge:
 
 
 def spoken(seat: Seat, event: Told, listen: Callable[[Told], None]) -> None:
-    """Pass a frame to a listener, then let the client that waits for the listener continue."""
+    """Pass a frame to a listener. The client waits for the listener; then let it continue."""
     try:
         listen(event)
     finally:

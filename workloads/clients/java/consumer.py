@@ -37,7 +37,7 @@ NOTHING = Polled(
 
 
 class JavaConsumer:
-    """Kafka's own consumer with manual assignment. It implements `workloads.protocol.Reader`.
+    """Kafka's own consumer, assigned manually. It implements `workloads.protocol.Reader`.
 
     Args:
         bridge: The worker's JVM.
@@ -111,7 +111,8 @@ def polled(
         headers: Whether the message format has headers.
         keys: The number of keys in the plan. 0 for no keys.
         isolation: The consumer's isolation level.
-        on_event: A function that handles partitions which the group assigns or revokes meanwhile.
+        on_event: A function that is called if the group assigns or revokes partitions during the
+            poll.
     """
     body = integer(limit) + limited(timeout_s)
     try:
@@ -129,7 +130,7 @@ def batch_of(
     headers: bool = True,
     keys: int = 0,
 ) -> Batch:
-    """Return a poll's records as a batch, checked for damage."""
+    """Check a poll's records for damage, and return the records as a batch."""
     marks = read.marks if headers else None
     return Batch(
         spans=read.spans,

@@ -1,6 +1,6 @@
 """The definite failures of Kafka's own client: errors which prove that a record is in no log.
 
-As in `workloads/clients/failures.py` for librdkafka, every error that is not in a table is `info`.
+Every error that is not in a table is `info`, as for librdkafka (`workloads/clients/failures.py`).
 An error is recognized by the exception's class, which is the text before the colon.
 """
 
@@ -21,7 +21,7 @@ DEFINITE: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""For each exception class in a delivery report, why the error is definite."""
+"""The reason why an error in a delivery report is definite, by exception class."""
 
 DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
     {
@@ -33,7 +33,7 @@ DEFINITE_WITHOUT_RETRIES: Mapping[str, str] = MappingProxyType(
         " may have been appended without an answer",
     }
 )
-"""For each exception class, why the error is definite if the client does not retry."""
+"""The reason why an error is definite if the client does not retry, by exception class."""
 
 NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
     {
@@ -48,18 +48,18 @@ NEVER_TAKEN: Mapping[str, str] = MappingProxyType(
         " report would have another message",
     }
 )
-"""For each exception class that `send` itself raises, why the error is definite."""
+"""The reason why an exception that `send` itself raises is definite, by exception class."""
 
 
 def send_outcome(fault: Fault, *, retries: int | None) -> Outcome:
     """Return the outcome of a send that failed.
 
-    An exception thrown by `send` proves nothing. A producer with a broken transaction or sequence
-    may notice this only after it has accepted the record.
+    If `send` throws an exception, this proves nothing. If the transaction or sequence of a producer
+    is broken, the producer may notice this only after it has accepted the record.
 
     Args:
         fault: The failure.
-        retries: The plan's number of retries. None for the client's default, which is practically
+        retries: The plan's number of retries. None means the client's default, which is practically
             unlimited.
     """
     name = fault.error.partition(":")[0]

@@ -3,8 +3,8 @@
     length of the rest (4 bytes) | seat (4) | kind (1) | body
 
 A seat is one Kafka client with its own thread. Numbers are big-endian. A text is encoded as its
-length (-1: no text) and its UTF-8 bytes. The fields of many records are sent as columns, which
-numpy reads without Python code for each record.
+length (-1: no text) and its UTF-8 bytes. The fields of many records are sent as columns. numpy
+reads a column at once, so no Python code runs for each record.
 """
 
 import struct
@@ -27,7 +27,7 @@ _LONG = struct.Struct(">q")
 HEAD_BYTES = _HEAD.size
 _AFTER_LENGTH = HEAD_BYTES - _INT.size
 BEGINNING, STORED = -1, -2
-"""Special offsets: a partition's beginning, and the group's committed offset."""
+"""Special offsets that mean the beginning of a partition, or the group's committed offset."""
 REPORTED, LOCAL, THROWN = range(3)
 """The ways in which a send can fail.
 
@@ -119,7 +119,7 @@ class Report:
 
     Attributes:
         op: The number in the request's frame.
-        offsets: The offsets; -1 where unknown.
+        offsets: The offsets; -1 means unknown.
         faults: The failures.
     """
 
@@ -133,8 +133,9 @@ class Polled:
     """The records of a poll, as columns.
 
     Attributes:
-        spans: For consecutive records of one partition: the partition and the number of records.
-        offsets, leader_epochs: An epoch is -1 if the broker sent none.
+        spans: The partition and the number of records, for each series of records of one partition.
+        offsets, leader_epochs: The offset and the leader epoch of each record. If the broker sent
+            no epoch, it is -1.
         stamps_ms: The producer's timestamps. -1 for other kinds of timestamps.
         payloads, keys: None for a record without a payload or key.
         marks: Marks of headers, as in `results.record.headers.mark`.
@@ -155,7 +156,7 @@ def frame(seat: int, kind: Ask, body: bytes = b"") -> bytes:
 
 
 def unframed(buffer: bytes | bytearray) -> tuple[list[tuple[int, Told]], int]:
-    """Return the complete frames in a buffer, each with its seat, and their total size."""
+    """Return (seat, frame) for each complete frame in a buffer, and the frames' total size."""
     frames, start = [], 0
     while len(buffer) - start >= HEAD_BYTES:
         length, seat, kind = _HEAD.unpack_from(buffer, start)
@@ -215,7 +216,7 @@ def _size(piece: bytes | None) -> int:
 
 
 def _headers(headers: Header | None) -> bytes:
-    """Encode headers: their number in one byte, then each name and content."""
+    """Encode headers: the number of headers in one byte, and then the name and content of each."""
     if headers is None:
         return b"\0"
     pairs = (text(name) + _piece(content) for name, content in headers)
@@ -229,7 +230,7 @@ def _piece(content: str | bytes | None) -> bytes:
 
 
 class Reading:
-    """Decodes the body of a frame, from its start on."""
+    """A decoder for the body of a frame. It begins at the start of the body."""
 
     def __init__(self, body: bytes) -> None:
         self._body, self._at = body, 0
@@ -272,7 +273,7 @@ class Reading:
         return read.astype(dtype.newbyteorder("="))
 
     def pieces(self, count: int) -> list[bytes | None]:
-        """Decode pieces of bytes; None for a missing piece."""
+        """Decode a list of byte strings; None stands for a missing one."""
         sizes = self.column(">i4", count)
         if count and sizes[0] > 0 and (sizes == sizes[0]).all():
             rows = np.frombuffer(self.raw(count * int(sizes[0])), f"V{sizes[0]}")

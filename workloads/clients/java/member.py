@@ -27,14 +27,14 @@ from workloads.member import Answer, GroupError, Listener
 from workloads.protocol import Batch, Key
 
 _COMMIT_S = 10.0
-"""Seconds to wait for the response to a commit; the same as librdkafka's request timeout."""
+"""Seconds to wait for the response to a commit; equal to librdkafka's request timeout."""
 
 
 class JavaMember:
     """A consumer that subscribes. It implements `workloads.member.GroupClient`.
 
-    The client reports a rebalance inside a poll. The JVM then waits for the listener, and executes
-    the listener's requests meanwhile.
+    The client reports a rebalance inside a poll. The JVM then waits for the listener. While it
+    waits, it executes the requests of the listener.
 
     Args:
         bridge: The worker's JVM.

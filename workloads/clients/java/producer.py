@@ -87,7 +87,7 @@ class JavaProducer:
             ) from silent
 
     def close(self) -> None:
-        """End the client at once; messages without a delivery report will get none."""
+        """End the client at once. Messages that wait for a delivery report will not get it."""
         self._seat.close()
 
 

@@ -1,8 +1,7 @@
 """The settings of Kafka's own Java clients, derived from a plan.
 
 Names and defaults: https://kafka.apache.org/documentation/#producerconfigs and #consumerconfigs.
-The values correspond to those in `workloads/clients/settings.py`, as far as librdkafka has these
-settings.
+If librdkafka has a setting, too, the value is as in `workloads/clients/settings.py`.
 """
 
 from collections.abc import Mapping
@@ -25,9 +24,8 @@ OWNED_TOO: Mapping[str, str] = {
     "key.deserializer": "the workload",
     "value.deserializer": "the workload",
 }
-"""Java settings that librdkafka lacks and that a user may not override.
-
-The value names the plan key or rule that determines the setting.
+"""Java settings that do not exist in librdkafka, and that a user may not override. For each
+setting, a text says which plan key or rule determines it.
 """
 _REQUEST_MS = 10_000
 """The request timeout. It is short, so that a request to a paused broker is retried at another
@@ -58,7 +56,8 @@ _ASSIGNORS = {
 }
 """For each assignor name of librdkafka, the class in Kafka's client."""
 _GROUPS_OF_BROKERS = ("session.timeout.ms", "heartbeat.interval.ms")
-"""With KIP-848 groups the broker decides these settings. A client then refuses them."""
+"""In groups with the KIP-848 protocol, the broker decides these settings, and a client refuses
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Settings:
 
 
 def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
-    """Return the settings of a worker's producer. `worker` chooses among mixed compressions."""
+    """Return the settings of a worker's producer. `worker` selects one of mixed compressions."""
     mixed = COMPRESSIONS[worker % len(COMPRESSIONS)]
     delivery_ms, linger_ms = round(plan.delivery_timeout_s * 1000), round(plan.linger_ms)
     settings = {
@@ -99,7 +98,8 @@ def producer_settings(plan: Plan, *, bootstrap: str, worker: int) -> Settings:
 def transactional_settings(plan: Plan, *, bootstrap: str, thread: int) -> Settings:
     """Return the settings of a thread's transactional producer.
 
-    A delivery must time out before its transaction, and a request well before the delivery.
+    A delivery must time out before its transaction does. A request must time out well before its
+    delivery does.
     """
     timeout_ms = round(plan.transaction_timeout_s * 1000)
     delivery_ms = min(timeout_ms, round(plan.delivery_timeout_s * 1000))
@@ -197,7 +197,7 @@ def share_settings(plan: Plan, *, bootstrap: str, client_id: str, group: str) ->
 
 
 def refuse_java_settings(plan: Plan) -> None:
-    """Reject plan settings that the Java clients lack, as far as this is known without a JVM.
+    """Reject plan settings that Java clients do not have, as far as this is known without a JVM.
 
     Raises:
         PlanError: There is such a setting. The message is one sentence with the setting's key.
@@ -221,7 +221,7 @@ def refuse_java_settings(plan: Plan) -> None:
 
 
 def _patience(delivery_ms: int, linger_ms: int, request_ms: int) -> dict[str, str]:
-    """Return valid timeouts: request timeout plus linger may not exceed the delivery timeout."""
+    """Return valid timeouts: delivery timeout at least as long as request timeout plus linger."""
     return {
         "delivery.timeout.ms": str(delivery_ms),
         "request.timeout.ms": str(max(1, min(request_ms, delivery_ms - linger_ms))),

@@ -1,11 +1,12 @@
 """The transactional producer of one thread, in Java.
 
-The rules are the same as for librdkafka (`workloads/clients/transactions.py`). All sends are
-answered before the commit is sent. An earlier failure leads to an abort. A producer in an unknown
-state is dropped, and the next producer fences it.
+The rules are the same as for librdkafka (`workloads/clients/transactions.py`). The commit is sent
+only after all sends have responses. If something failed before, the transaction is aborted. A
+producer in an unknown state is dropped, and the next producer fences it.
 
-If Kafka's own client is closed normally, it first ends its transaction. Here the client is closed
-without waiting, so the transaction stays open for the next producer with the same id.
+If Kafka's own client is closed normally, it first ends its transaction. But this module closes the
+client without waiting, so the transaction stays open, and the next producer with the same id ends
+it.
 """
 
 from collections.abc import Mapping
@@ -37,12 +38,10 @@ _GRACE_S = 2.0
 """How many seconds a call may take beyond its own timeout."""
 _TRIES, _TIMED_OUT = 3, "TimeoutException:"
 """For clients that continue after timeouts: the number of attempts of a coordinator call, and the
-prefix of the errors after which they retry."""
+prefix of errors after which the call is retried."""
 _NUMBER_BITS = 20
-"""A frame's number has this many low bits for the micro-operation's number.
-
-The bits above are the transaction's number.
-"""
+"""In the number of a frame, this many low bits are the index of the micro-operation. The higher
+bits are the number of the transaction."""
 _BROKEN = (AskedError, TimeoutError)
 """Errors that a call may raise. If the JVM has ended, the worker ends."""
 
@@ -92,7 +91,7 @@ class JavaTransactor:
     def _until_the_end(
         self, op: Txn, reader: Reader, starts: Mapping[Key, int], course: Course
     ) -> str | None:
-        """Begin, send, poll and flush; return the error, or None if all sends are answered."""
+        """Begin, send, poll and flush. Return the error, or None if all sends have responses."""
         try:
             seat = self._begin()
             for done, (number, mop) in enumerate(zip(op.numbers, op.mops, strict=True), 1):
@@ -131,7 +130,7 @@ class JavaTransactor:
         """Make a call that waits for a coordinator. If the call does not return, drop the producer.
 
         Raises:
-            AskedError: The client refused, or its own timeout was over.
+            AskedError: The client refused the call, or the client's own timeout was over.
             TimeoutError: The client did not respond.
         """
         try:
@@ -148,7 +147,7 @@ class JavaTransactor:
         seat.tell(Ask.SEND, sending(turn | number, mop, sent, at_ms))
 
     def _served(self, seat: Seat) -> None:
-        """Handle delivery reports until all have arrived or the time is over.
+        """Handle delivery reports until all reports have come, or until the time is over.
 
         Raises:
             AskedError: The client could not even begin to send.
@@ -179,10 +178,10 @@ class JavaTransactor:
             course.delivered(number + index, delivery)
 
     def _abort(self, *, answered: bool) -> TransactionOutcome:
-        """Abort. If the result is unknown, drop the producer, so that the next producer fences it.
+        """Abort. If the result is unknown, drop the producer. The next producer then fences it.
 
-        A producer with unanswered sends is also dropped, because such sends may still be written
-        after the abort. Only if the plan lets producers continue, such a producer is kept.
+        If sends have no response yet, they may still be written after the abort. So their producer
+        is also dropped, except if the plan lets producers continue.
         """
         seat = self._seat
         if seat is None or not (answered or self._goes_on):
