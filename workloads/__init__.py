@@ -12,9 +12,9 @@ and record ops:
 - `fleet.py` starts, controls and counts the workers. The harness uses it.
 - `final_reads.py` reads every partition to its end when the workers have stopped.
 
-Only `harness` and `benchmarks` import this package. Of Logquake's packages, it imports only
-`results.record`, because clients know only the bootstrap addresses of a cluster. Only `clients/`
-uses confluent_kafka.
+Only `harness` and `benchmarks` import this package. This package imports only `results.record` of
+Logquake, because clients know only the bootstrap addresses of a cluster. Only `clients/` uses
+confluent_kafka.
 
 To add a workload, write a new module with a generator (`Generator` in `protocol.py`) and a
 `WORKLOAD`, and write a test in `tests/workloads`. Add a line to `registry.WORKLOADS`. A new kind of

@@ -1,9 +1,9 @@
 """Find and remove files that a run's killed processes left outside the run's folder.
 
-libfaketime makes a shared memory and a semaphore for each process, with the process's pid in both
-names. libfaketime removes these objects only at an orderly exit (`ft_shm_create` in its source). A
-killed Java process leaves a file with performance counters. Logquake starts brokers in a way that
-avoids this file, but this module looks for it anyway.
+libfaketime makes a shared memory and a semaphore for each process. Both names contain the pid of
+the process. libfaketime removes these objects only at an orderly exit (`ft_shm_create` in its
+source). A killed Java process leaves a file with performance counters. Logquake starts brokers in a
+way that avoids this file, but this module looks for it anyway.
 """
 
 import os

@@ -45,7 +45,7 @@ class BrokerRounds:
 
     Attributes:
         believed: The broker's last metadata of `topics`.
-        claimed: What the broker last reported as a leader; the epoch is -1 up to Kafka 2.1.
+        claimed: The last state that the broker reported as leader; epoch -1 up to Kafka 2.1.
         answered_ns: The time of the broker's last response.
     """
 

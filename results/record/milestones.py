@@ -52,18 +52,23 @@ class Milestone:
     Attributes:
         name: One of the names in the module's docstring.
         at_ns: Nanoseconds since the run's start.
-        detail: Further facts; the keys depend on the milestone.
-            `broker-ended`: the `node`, its `incarnation`, the node's last error lines (`said`), and
-            the exit `code`. A negative code is a signal. The code may also be `stopped` or missing.
-            `main-ended`: the machine's `load` average of the last minute, and its `cores`.
-            `open-transactions`: for each partition, the owner of an open transaction. `stacks`: for
-            each node, the deadlocks that its JVM found. `stopped-on-violation`: the `anomaly`, its
-            `place` and `sentence`, and the times of the first and second observation (`first_ns`,
-            `seen_ns`). `stopping-clients`: the number of `workers`. `worker-ended`: the `worker`,
-            the `signal` of its crash, and its last lines (`said`). `noted`: the number of server
-            starts so far (`lives`). `stopped`: for each node `clean` or `killed`. `healed`,
-            `recovered` and `drained`: if the run did not reach this point, `failed` has the reason.
-            `audited`: each difference between the hosts before the run and the hosts now.
+        detail: Further facts; the keys depend on the milestone, as listed below.
+
+    The keys of `detail` are:
+
+    - `broker-ended`: the `node`, its `incarnation`, the node's last error lines (`said`), and the
+      exit `code`. A negative code is a signal. The code may also be `stopped` or missing.
+    - `main-ended`: the machine's `load` average of the last minute, and its `cores`.
+    - `open-transactions`: for each partition, the owner of an open transaction.
+    - `stacks`: for each node, the deadlocks that its JVM found.
+    - `stopped-on-violation`: the `anomaly`, its `place` and `sentence`, and the times of the first
+      and second observation (`first_ns`, `seen_ns`).
+    - `stopping-clients`: the number of `workers`.
+    - `worker-ended`: the `worker`, the `signal` of its crash, and its last lines (`said`).
+    - `noted`: the number of server starts so far (`lives`).
+    - `stopped`: for each node `clean` or `killed`.
+    - `healed`, `recovered`, `drained`: `failed` has the reason if the run did not get that far.
+    - `audited`: each difference between the hosts before the run and the hosts now.
     """
 
     name: str

@@ -118,7 +118,7 @@ class Step(_Row):
         number: Number of the step, from 1.
         name: `step-01`, also the name of the snapshot at its end.
         tells: A sentence about the step's events, for people.
-        why: What the step shows; may be empty.
+        why: The lesson of the step; may be empty.
         did: The actions as phrases, in order.
         waited: The conditions for which the step waited, in order.
         begun_ns, ended_ns: Nanoseconds since the run's start.

@@ -19,7 +19,7 @@ class Story(BaseModel):
         name: Name of the scenario: `leader-epoch-1`.
         title: Title in a few words.
         about: Purpose and source, as paragraphs with empty lines between them.
-        moral: What the end of the run shows, in a few sentences.
+        moral: The lesson of the whole run, in a few sentences.
         expected: The expected end, as text: `invalid: message2 is lost; a reader gets message1,
             message3`.
         as_expected: Whether the run ended as expected; None if not known yet.

@@ -176,4 +176,4 @@ OUTCOME_RANK = {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2}
 """An op's outcome is the worst of its messages' outcomes: ok < fail < info."""
 
 VALIDITY_RANK = {Validity.VALID: 0, Validity.UNKNOWN: 1, Validity.INVALID: 2}
-"""Of several verdicts, only the worst counts: valid < unknown < invalid."""
+"""If there are several verdicts, only the worst counts: valid < unknown < invalid."""

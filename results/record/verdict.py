@@ -64,7 +64,7 @@ class Anomaly:
         broken_premises: Premises of the checker that did not hold here. If there are any, the
             anomaly is not trusted.
         cause: Cause in one sentence without a capital letter; empty if unknown.
-        reason: What the anomaly's own rows show about the cause. Other anomalies may add facts.
+        reason: Facts about the cause from the anomaly's own rows. Other anomalies may add facts.
     """
 
     name: str

@@ -15,8 +15,8 @@ other network faults stop every packet on their links."""
 _MAKES_LINKS_BAD = {"network", "stall", "stall-clients"}
 """Fault families that degrade links; old records have no family."""
 TAKERS = {"power-loss", "wipe", "bit-flip"}
-"""Fault kinds that may delete records. If such a fault began but was not confirmed, nobody knows
-which records it deleted."""
+"""Fault kinds that may delete records. If such a fault began but was not confirmed, it may have
+deleted any records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
