@@ -140,7 +140,7 @@ def test_a_failure_that_only_a_rerun_explains_stays_in_the_table(tmp_path: Path)
     alone = replace(BROKEN, broken=("unavailable",))
     reran = again(Why.SAME_SEED, broken=True)
     text = told(tmp_path, [alone, reran], shown={TICKET: (run_of(2),)})
-    found, _, beside = text.partition("beside another failure")
+    found, _, beside = text.partition("because of another failure")
     assert "| none known | kafka:3.6.1 | 0 of 1 | none | `unavailable` |" in found
     assert f"[{TICKET}](" not in found
     assert "| kafka:3.6.1 | 1 of 2 | `isr-not-restored` | present |" in beside
