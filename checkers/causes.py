@@ -96,7 +96,7 @@ def cause_of_loss(
     """Return why an acknowledged record is missing from all logs, or from the last leader's log.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         record: The missing record.
         by: The leaders that may have acknowledged the record.
         what: How the sentence names the record at the first mention.

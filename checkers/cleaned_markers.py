@@ -68,7 +68,7 @@ def may_lack_marker(group: Group, offset: int) -> bool:
     """Return whether a marker may have been removed before the last leader got that marker.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The leader's last stable offset: where the transaction begins.
     """
     leader = group.leader

@@ -137,7 +137,7 @@ def doubt(group: Group, offset: int, since_ns: int) -> str:
     """Return why an offset may have held another record earlier, although no log shows that record.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The offset.
         since_ns: The earliest time at which the record can have been written.
 
@@ -172,7 +172,7 @@ def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST
     """Return why a transaction's marker may have been written above an offset, and later lost.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The offset of a record of the transaction.
         since_ns: When that record was sent; -1 if unknown.
         below: The marker's offset was below this offset.
@@ -235,7 +235,7 @@ def answerer(group: Group, from_ns: int, until_ns: int, *, otherwise: str = "its
     """Return the brokers that may have led in a time span, for a report.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         from_ns: The earliest possible time of the answer; -1 if unknown.
         until_ns: The latest possible time of the answer; -1 if unknown.
         otherwise: The text if the leader is unknown, or if more than two brokers are possible.
@@ -271,7 +271,7 @@ def servers(
     the value was sent and the partition was assigned.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         value: The value that the polls returned, or that the offset holds.
         reads: The ops of the polls, each with its end time.
         behind: A value that the reader got earlier. A client fetches values in the order of their
@@ -311,7 +311,7 @@ def passed_over(group: Group, values: Sequence[int], op_id: int, *, behind: int,
     The broker may have led long before the op, because a client fetches ahead of its polls.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         values: The values that the reader did not get.
         op_id: The first op that got a later value.
         behind: The value that the op got.
@@ -332,7 +332,7 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
     """Explain why a value is not at the offset that its acknowledgement named.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         value: The value.
         offset: The offset that the acknowledgement named.
         there: The offset that holds the value.
@@ -379,7 +379,7 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
     """Return the end of a sentence, which names the record that the logs hold at an offset.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The offset.
         mine: The send with a record at another offset.
         there: The offset of that record.
@@ -444,7 +444,7 @@ def fetched_after_ns(group: Group, value: int, op_id: int, until_ns: int) -> int
     """Return the earliest time at which a client may have fetched the value that an op returned.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         value: The value that the op returned.
         op_id: The op of the read.
         until_ns: When the op ended.

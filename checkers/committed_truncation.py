@@ -321,7 +321,7 @@ def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
     """Return the recorded truncations of a replica that may have dropped committed records.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The replica's node.
         offset: The first dropped offset.
         led: The epoch in which the replica led and held the record; -1 if another replica led.

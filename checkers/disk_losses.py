@@ -244,7 +244,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     """Return the excuses of the faults that removed an offset from every replica of a partition.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The record's offset, -1 if unknown.
         known_ns: When the record was known to be in the log (its acknowledgement); -1 if unknown.
 
@@ -325,7 +325,7 @@ def _hit_together(
     """Return the excuses of losses by which all given replicas lacked the record at the same time.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         took: The losses.
         offset: The record's offset.
         replicas: The nodes that may have a replica.
@@ -417,7 +417,7 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
     """Return, for each excuse, a mask of the offsets that a fault removed from a disk.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The replica's node.
         offsets: The offsets.
         since_ns: A time at which the replica had the records. Earlier losses do not count.
@@ -435,7 +435,7 @@ def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns:
     """Return the disk excuses, or the doubts, for a range of offsets that a replica dropped.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The replica's node.
         ends: The first and the last offset.
         since_ns: A time at which the replica still had the records.

@@ -39,7 +39,7 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     elections are not recorded.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         send: The record's row of `sends`; an empty table if the row is unknown.
     """
     if not send.num_rows:
@@ -62,7 +62,7 @@ def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, 
     """Return, for each excuse, a mask of the records that the disks of all replicas lost.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offsets: The records' offsets.
         times_ns: When each record was known to be in the log.
     """

@@ -396,7 +396,7 @@ def _too_early(group: Group, held: Side, offset: int) -> str:
     """Return a clause on the leader that used an epoch before the epoch had begun; "" if unknown.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         held: The record that the logs hold at the offset. An acknowledged record at the offset must
             be this record.
         offset: The offset.

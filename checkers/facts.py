@@ -212,7 +212,7 @@ class RunFacts:
         answers: For each target of an unconfirmed fault, a pair of times: of the last answer before
             the fault began, and of the first answer after that. A time is -1 if there was no
             answer. The key is the target and the begin of the fault.
-        reigns: The periods of leadership in all partitions, also of internal topics, from the
+        reigns: The leadership periods of all partitions, including internal topics, from the
             controllers' log.
         inner_cuts: The recorded truncations of replicas of internal topics.
         taking: How the high watermark of each partition grew after the last heal, as the

@@ -47,7 +47,7 @@ def served_by(group: Group, span: tuple[int, int], offset: int = NONE) -> str:
     """Return the partition's leader in a time span, for a report; "" if that is not certain.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         span: The period in which clients got answers.
         offset: The offset of a record that clients got. A leader of an earlier epoch did not have
             that record.
@@ -167,7 +167,7 @@ def kept_open(group: Group, stable: int, marker: int) -> str:
     one of the two offsets, and then for the other.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         stable: The last stable offset, where the transaction begins.
         marker: The offset of the transaction's marker.
 

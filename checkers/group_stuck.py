@@ -256,7 +256,7 @@ def _gone(group: Group, name: str, last: tuple[int, int], until_ns: int) -> tupl
     """Return when and how the group's last member lost the partition; None if it still had it.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         name: The group's name.
         last: The process to which the partition was last assigned, and the time; -1 if none.
         until_ns: The end of the time to search.

@@ -277,7 +277,7 @@ def _of_the_others(group: Group, found: Anomaly, end: int, reached: Announcement
     """Explain, from leaders and final logs, whether records below a high watermark were committed.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         found: The anomaly.
         end: The end of the replica's own log, -1 if unknown.
         reached: The earlier announcements that were at least as high.

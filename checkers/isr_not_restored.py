@@ -263,7 +263,7 @@ def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
     a log that does not grow.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         leader: The leader's node.
         times: The last heal, the time to check, and the time until which the log did not become
             shorter.

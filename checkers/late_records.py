@@ -50,7 +50,7 @@ def late_end(group: Group, log: ReplicaLog, at: int) -> str:
     """Return the proof that a record's own transaction ended before the record, or "".
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         log: A replica's log.
         at: The record's row.
 
@@ -106,7 +106,7 @@ def _follows(group: Group, previous: int, txn: int) -> bool:
     """Return whether a producer sent one transaction directly after another.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         previous: The earlier transaction. -1 if there is none.
         txn: The later transaction.
     """

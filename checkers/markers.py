@@ -22,7 +22,7 @@ class _Record:
     """A record of a transaction in the log of a replica.
 
     Attributes:
-        group: The partition.
+        group: The run's rows of one partition.
         log: The replica's log.
         at: The record's row in the log.
         mine: The record's send.

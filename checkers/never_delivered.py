@@ -128,7 +128,7 @@ def _chances(group: Group, sent_ns: Ints, epochs: Ints, drained_ns: int) -> Ints
     """Return how often each record can have been acquired without a delivery, at most.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         sent_ns: When each record was sent.
         epochs: The leader epoch of each record, or -1 if unknown.
         drained_ns: When the share group had finished.

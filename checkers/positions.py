@@ -153,7 +153,7 @@ def inner_poll_steps(group: Group, rows: Mask) -> Steps:
     """Return the pairs of consecutive records that one op read, over all polls of the op.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         rows: The rows of `polls` that count.
     """
     moves = group.table("assignments")
@@ -180,7 +180,7 @@ def inner_send_steps(group: Group, rows: Mask) -> Steps:
     """Return the pairs of consecutive sends of one op.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         rows: The rows of `sends` that count.
     """
     return _inner(group.table("sends"), rows, ("mop",))

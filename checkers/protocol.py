@@ -262,7 +262,7 @@ class Derivation:
     Attributes:
         name: The name of the table in `Group.derived`.
         schema: The columns of the table.
-        tables: The tables of the group that `derive` reads.
+        tables: The tables that `derive` reads.
         derive: The function that computes the rows.
         applies: Whether any check of the run needs the rows.
     """

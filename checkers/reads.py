@@ -39,7 +39,7 @@ def reads_among(group: Group, offsets: Ints, values: Ints) -> tuple[Ints, Ints, 
     """Return the ops that received any of the given records.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offsets: The offsets of the records, ascending.
         values: The values of the records.
 
@@ -85,7 +85,7 @@ def left_out_aborted(group: Group, op_id: int) -> tuple[int, int] | None:
     records only in this mode. The function tries the given op first, then other ops of its process.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         op_id: The op of a read.
 
     Returns:

@@ -226,7 +226,7 @@ def _labels_of_copies(group: Group, lack: Lack, made_ns: int, *, whole_ns: int) 
     """Return the reasons why the logs may lack the record, and the broken premises.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         lack: The record.
         made_ns: When the topic was created.
         whole_ns: When the ISR was reported. By then, the ISR's members had fetched all records.

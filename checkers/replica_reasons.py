@@ -132,7 +132,7 @@ def holders(group: Group, low: int, high: int, epoch: int) -> tuple[str, ...]:
     """Return the nodes whose final logs fill an offset range with records of epochs up to `epoch`.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         low: The first offset of the range.
         high: The end of the range, exclusive.
         epoch: The last leader epoch whose records count. In later epochs, other records may have
@@ -346,7 +346,7 @@ def had_not_got(group: Group, node: str, mark: int, *, since_ns: int, by: int, e
     probe may be older (`LOOK_NS`).
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The node with the log.
         mark: The high watermark that was announced.
         since_ns: When the high watermark was announced. -1 if unknown.
@@ -384,7 +384,7 @@ def began_short(group: Group, epoch: int, mark: int, announced: tuple[int, int, 
     """Explain how a leader without the announced records was elected, and where its log ended.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         epoch: The epoch of the new leader.
         mark: The high watermark that had been announced.
         announced: The broker that announced the high watermark, the epoch of that broker, and the

@@ -63,7 +63,7 @@ def in_epochs_of_their_own(group: Group, row: int, offsets: Sequence[int]) -> bo
     """Return whether the given plain sends certainly all have different producer epochs.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         row: A row of `sends` for one of the records. All records have the same writer.
         offsets: The offsets of the records, ascending.
     """

@@ -27,7 +27,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
     """Return the reason that lets the records of one epoch differ in a range of offsets.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         epoch: The leader epoch of the records on both replicas.
         first: The first offset that differs.
         last: The last offset that differs.

@@ -385,7 +385,7 @@ def _as_told(group: Group, found: Anomaly, nodes: Sequence[str], pair: tuple[int
     """Explain who wrote two records in the wrong order; both are at their acknowledged offsets.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         found: The anomaly.
         nodes: The nodes whose logs contain both records.
         pair: The offset of the record that was sent first, and of the later record.

@@ -146,7 +146,7 @@ def vacancies_between(
     """Return the periods in a time span that exceed a budget without a sign of a leader.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         from_ns: When the span begins.
         until_ns: The end of the span. If the last answer about the partition is earlier, the span
             ends with that answer.

@@ -9,7 +9,7 @@ def losses(group: Group, *settings: str) -> list[str]:
     """Return the reasons that allow a lost record in the partition or in internal topics.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         settings: The broker settings for the replication factors of the internal topics.
     """
     plan, lost = group.facts.plan, group.facts.disk_losses

@@ -76,7 +76,7 @@ def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next
     """Return the first leader that may have lacked a record, after all leaders that served it.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         record: The record.
         by: The epochs in which one broker may have acknowledged the record.
 

@@ -311,7 +311,7 @@ def _alive(group: Group, span: tuple[int, int], node: str) -> str:
     """Return a phrase with leader-only actions in a time span; "" if there were no such actions.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         span: Start and end of the time span.
         node: The leader's node. Empty if unknown.
     """

@@ -125,7 +125,7 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
     If the run's record contains the send times of the values, the function uses these times too.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The offset of the values. -1 if unknown.
         values: The values.
     """
@@ -141,7 +141,7 @@ def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
     If the run's record contains the send times of the values, the function uses these times too.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offsets: The offsets of the values. -1 if unknown.
         values: The values. -1 if unknown.
     """

@@ -300,7 +300,7 @@ def _kept_back(group: Group, found: Anomaly, mine: Sent, *, did: str) -> str:
     A record is committed once all members of the ISR have it. Then the high watermark must advance.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         found: The anomaly of the early read.
         mine: The send of the record.
         did: A verb that says what the leader certainly did with the record.

@@ -217,7 +217,7 @@ def taken(
     """Return the excuses of the disk faults that removed an offset from a replica.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The node of the replica.
         offset: The offset.
         since_ns: Losses before this time do not count, because the replica had fetched the record

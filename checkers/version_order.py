@@ -68,7 +68,7 @@ def version_order(group: Group) -> VersionOrder:
     smallest value.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
     """
     jepsen = group.facts.judge is Judge.JEPSEN
     sent = _real(*(ints(group.committed, name) for name in ("offset", "value")))

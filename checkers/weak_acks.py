@@ -42,7 +42,7 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
     """Return whether any known event may have lost a record sent with acks=1.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The record's offset. -1 if unknown.
         sent_ns: When the record was sent. -1 if unknown.
         acked_ns: When the record was acknowledged. -1 if unknown.
@@ -62,7 +62,7 @@ def nobody_knows(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool
     """Return whether an event that the system hides may have lost a record with acks=1.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The record's offset. -1 if unknown.
         sent_ns: When the record was sent. -1 if unknown.
         acked_ns: When the record was acknowledged. -1 if unknown.
@@ -88,7 +88,7 @@ def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
     """Return masks of records that may have been truncated, if the system hides truncations.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         sent_ns: When each record was sent. -1 if unknown.
     """
     if group.shows_cuts:
@@ -132,7 +132,7 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
     """Return whether a leader that possibly acknowledged a record has no record from an offset on.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The record's offset.
         sent_ns: A time from which all brokers knew the leader. -1 if this is uncertain.
         acked_ns: When the record was acknowledged.

@@ -101,7 +101,7 @@ def truncations_of(group: Group, offset: int, *, since_ns: int = -1) -> list[Tru
     lost.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         offset: The offset.
         since_ns: Earlier truncations are ignored, because they removed another record. Truncations
             from brokers' logs are never ignored, because their times are unknown.

@@ -1,4 +1,4 @@
-"""The numbers (values) of messages that a worker may send: ranges that no other worker uses."""
+"""Message numbers (values) for each worker, in ranges that no other worker uses."""
 
 import numpy as np
 

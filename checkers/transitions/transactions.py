@@ -62,7 +62,7 @@ def find(group: Group, places: Places) -> None:
 
 
 def _timed(rows: pa.Table, group: Group) -> pa.Table:
-    """Return transactions, and add the times and the error of each transaction's op."""
+    """Return the transactions, each with the times and the error of its op."""
     names = ("f", "op_id", "invoke_ns", "complete_ns", "error")
     pieces = slices(group.table("ops"), names)
     ops = joined([select(each, equal(each, "f", F.TXN)).select(names[1:]) for each in pieces])

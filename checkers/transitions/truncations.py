@@ -103,7 +103,7 @@ class _Looks:
     """The recorded log ends of one replica, with their times.
 
     Args:
-        group: The partition.
+        group: The run's rows of one partition.
         node: The node of the replica.
     """
 

@@ -215,7 +215,7 @@ class Layout:
         return [*(line for line in want if line not in said), *said]
 
     def _logs(self, node: str) -> tuple[Disk, tuple[str, str]]:
-        """Return the disk of a server or ZooKeeper, and paths of its log and standard output."""
+        """Return the disk of a server or of ZooKeeper, and the paths of the log and the output."""
         if node == ZOOKEEPER_MACHINE:
             return LocalDisk(self._zookeeper_folder), ("logs/zookeeper.log", "logs/stdout.log")
         return self._hosts.disk(self.played_by(node)), ("logs/server.log", "logs/stdout.log")

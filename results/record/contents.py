@@ -363,7 +363,10 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 
 @lru_cache(maxsize=64)
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
-    """Return two integers as long as the filler: a 1 in each word; another number in each word."""
+    """Return two integers of the filler's length.
+
+    Each word of the first integer is 1. Each word of the second integer is another number.
+    """
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")
     return ones, int.from_bytes(
