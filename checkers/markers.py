@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.cleaned import keys_in
-from checkers.client_reasons import Sent, log_with, marker_doubt, sent
+from checkers.client_reasons import Sent, log_with, marker_doubt, nodes_at, sent
 from checkers.columns import NONE, Ints, equal, ints, select, texts
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
@@ -53,6 +53,16 @@ class _Record:
         """Return the outcomes of an op's sends to the partition."""
         sends = self.group.table("sends")
         return set(texts(select(sends, ints(sends, "op_id") == op_id), "outcome"))
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the final logs of all replicas have the record.
+
+        Otherwise its marker may be missing only because the replica was out of sync for long
+        (`checkers.cleaned_markers`).
+        """
+        nodes = nodes_at(self.group, self.offset, int(self.log.values[self.at]))
+        return len(nodes) >= self.group.facts.plan.replication
 
     def lacks(self, above: int, below: int) -> bool:
         """Return whether a cleaner removed an offset that is between two given offsets."""
@@ -105,7 +115,7 @@ def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
             none.
         below: The offset of the record of `later`, or the end of the log.
     """
-    if not record.committed or not record.lacks(record.offset, below):
+    if not (record.committed and record.everywhere and record.lacks(record.offset, below)):
         return ""
     polls = record.group.table("polls")
     mine = equal(polls, "isolation", READ_COMMITTED) & (ints(polls, "offset") == record.offset)
@@ -118,8 +128,8 @@ def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
     before = f", before op {later.op_id} began" if later else ""
     return (
         f"the marker was there at {seconds(int(ended[first]))}, when op {int(ops[first])} read the"
-        f" record as committed{before}: a cleaner of {record.log.node} removed the marker and kept"
-        f" the record{_same_key(record, COMMIT_MARKER_KEY, 'a commit')}"
+        f" record as committed{before}: a cleaner removed the marker and kept the record"
+        f"{_same_key(record, COMMIT_MARKER_KEY, 'a commit')}"
     )
 
 
@@ -136,7 +146,7 @@ def _dropped(record: _Record) -> str:
     earlier = equal(sends, "transactional_id", name or "") & (ops != mine.op_id)
     earlier &= (offsets >= 0) & (offsets < offset)
     last = int(offsets[earlier].max(initial=NONE))
-    if last < 0 or not record.committed or not record.lacks(last, offset):
+    if last < 0 or not (record.committed and record.everywhere and record.lacks(last, offset)):
         return ""
     op_id = int(ops[earlier & (offsets == last)][0])
     between = (log.offsets > last) & (log.offsets < offset)
@@ -145,8 +155,8 @@ def _dropped(record: _Record) -> str:
         return ""
     return (
         f"; before, its producer aborted op {op_id}, whose last record here was at offset {last}: a"
-        f" cleaner of {log.node} removed the marker of this abort, and if {log.node} still lists"
-        f" the abort, readers drop the record{_same_key(record, ABORT_MARKER_KEY, 'an abort')}"
+        " cleaner removed the marker of this abort, and if the leader still lists the abort,"
+        f" readers drop the record{_same_key(record, ABORT_MARKER_KEY, 'an abort')}"
     )
 
 

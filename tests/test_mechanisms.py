@@ -238,15 +238,15 @@ MARKER = Case(
         "the logs of n1, n2 and n3 hold it at offset 381, but no marker ends its transaction: the"
         " next marker of its producer, at offset 472, follows op 11488's record and ends both"
         " transactions; the marker was there at 133.094 s, when op 11238 read the record as"
-        " committed, before op 11488 began: a cleaner of n1 removed the marker and kept the record;"
+        " committed, before op 11488 began: a cleaner removed the marker and kept the record;"
         " the record at offset 420 has the key of a commit marker"
     )},
 )  # fmt: skip
 ABORTED = (
     "the logs of n1, n2 and n3 hold it at 88, and 2 other reads returned it, and its transaction's"
     " marker is at offset 90; before, its producer aborted op 9895, whose last record here was at"
-    " offset 77: a cleaner of n2 removed the marker of this abort, and if n2 still lists the abort,"
-    " readers drop the record; the record at offset 91 has the key of an abort marker"
+    " offset 77: a cleaner removed the marker of this abort, and if the leader still lists the"
+    " abort, readers drop the record; the record at offset 91 has the key of an abort marker"
 )
 ABOVE = Case(
     anomaly="uncommitted-read",
@@ -274,7 +274,7 @@ INNOCENT = [
     # Nobody read the record; no record has the marker's key.
     ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).replace(
         "the marker was there at 133.094 s, when op 11238 read the record as committed, before op"
-        " 11488 began: a cleaner of n1 removed the marker and kept the record",
+        " 11488 began: a cleaner removed the marker and kept the record",
         "its coordinator sent no marker, or n1, leader of log-1-1 in epoch 0, appended none"))),
     ("KAFKA-14055", MARKER.told(cause=str(MARKER.example["cause"]).partition("; the record")[0])),
     ("KAFKA-14055", MARKER.told(cause=ABORTED.partition("; the record")[0])),
