@@ -174,8 +174,8 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record, and then lost it without a trace.
 
-    The records must show that only this candidate led during the whole send. Also, another record
-    of its epoch must be at the offset, or a second broker must be reported as leader of that epoch.
+    Of all candidates, only this one is known to have led during the whole send. Also, another
+    record of its epoch is at the offset, or a second broker was reported as leader of that epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
         return False

@@ -233,7 +233,7 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return the number of committed records below a log's end that the cleaner removed from it."""
+    """Return how many committed records below a log's end the cleaner removed from that log."""
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())

@@ -103,7 +103,7 @@ class _Reading:
     """The names of the files that each part wrote."""
 
     def due(self) -> dict[int, Unit]:
-        """Return the parts that must be read next. A part of a broken stream may be read twice."""
+        """Return the parts that must be read next. A part of a broken stream may be read again."""
         unread = {at: part for at, part in enumerate(self.parts) if at not in self.problems}
         if unread:
             return unread
@@ -232,7 +232,7 @@ def _part_of(step: Step) -> Part:
 
 
 def _read(readings: dict[tuple[Path, int], _Reading], do: Doer) -> None:
-    """Read all parts of all units. Read a broken stream again, up to the broken row."""
+    """Read all parts of all units. Read a broken stream again, but only up to the break."""
     while True:
         due = [
             Step(root=root, unit=unit, number=number, bytes=unit.part.bytes if unit.part else 0)

@@ -250,7 +250,7 @@ def _tangled(graph: Precedence) -> Precedence:
 
 
 def _fresh(graph: Precedence, search: Search, told: Mapping[str, Mask]) -> Iterator[Precedence]:
-    """Yield the components that have such a cycle, and that no earlier search reported.
+    """Yield the components with a cycle of the search, unless an earlier search reported them.
 
     Each yielded component is marked as reported.
     """

@@ -89,8 +89,8 @@ class _Commits:
 
     Attributes:
         sure: Whether each commit was acknowledged.
-        done_ns: The time at which each commit was acknowledged. For a commit without an answer, the
-            time at which the member's process was certainly dead.
+        done_ns: The time at which each commit was acknowledged. For any other commit, the time at
+            which the member's process was certainly dead.
         over_ns: The time after which no copy of each commit can arrive.
     """
 

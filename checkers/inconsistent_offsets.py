@@ -115,7 +115,7 @@ def _read_values(group: Group, offset: int) -> list[int]:
 
 
 def _excused_by_acks(group: Group, offsets: Ints, values: Ints) -> HiddenCuts:
-    """Return the pairs of offset and value that acks 0 or 1 allowed a leader to truncate.
+    """Return the pairs of offset and value that may have been truncated because of acks 0 or 1.
 
     A pair counts only if readers saw at most one value at the offset.
     """

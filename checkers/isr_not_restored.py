@@ -58,7 +58,7 @@ NAME = "isr-not-restored"
 _FRESH_NS = 2 * NS_PER_S
 """A log end of at most this age is current, because logs are observed once a second."""
 _BEFORE_NS = LOOK_NS + KNOWN_NS
-"""The maximum age of a recorded log end, plus half a second for a follower."""
+"""The maximum age of a log end when it is recorded, plus half a second for a follower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

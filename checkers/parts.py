@@ -27,7 +27,7 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def node_parts(unit: Unit, replicas: Mapping[str, int], part_bytes: int) -> list[Unit]:
-    """Divide a node's files into parts of about `part_bytes`.
+    """Divide a node's files into parts of at most about `part_bytes`.
 
     Each replica is in one part.
 

@@ -49,8 +49,8 @@ class QuorumFacts:
         leaders: For each epoch: every node that at least one node named as the quorum's leader.
         votes: The recorded votes, as (epoch, node, candidate).
         commits: For each reported high watermark, ascending: the high watermark, and two times. The
-            entry just below the high watermark was committed between these times. The last entry's
-            high watermark is higher than all offsets.
+            entry just below the high watermark was committed between these times. The high
+            watermark in the last item is higher than all offsets.
         disputed: For each offset: the fields in which copies of the record at that offset differ.
     """
 

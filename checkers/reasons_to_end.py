@@ -426,7 +426,7 @@ def _gave_up(end: End, *, is_old: bool) -> bool:
 
 
 def _stalls(spec: Json, node: str, facts: RunFacts) -> bool:
-    """Return whether a fault stalls a link from a node to a possible controller of that node."""
+    """Return whether a fault stalls a link between a node and a possible controller of the node."""
     links = spec.get("links")
     ends = [each for each in links if isinstance(each, list)] if isinstance(links, list) else []
     brokers = {f"n{number}" for number in facts.brokers}

@@ -48,7 +48,7 @@ def reuse(group: Group, epoch: int, first: int, last: int) -> Labels:
 
 
 def all_reused(each: Iterable[Labels]) -> Labels:
-    """Return the common reason for several offset ranges; empty if a range has no reason."""
+    """Return the reason that allows all of several offset ranges; empty if a range has none."""
     labels = set(each)
     if not labels or ((), ()) in labels:
         return (), ()

@@ -21,8 +21,8 @@ What would not prove it:
   hung.
 - An incomplete record of the run.
 
-The observation may end before the budget is over. If there was no sign of a leader until then, the
-result is missing input (`gaps`).
+The observation may end before the budget is over. If there was no sign of a leader from the last
+heal until then, the result is missing input (`gaps`).
 """
 
 from collections import Counter

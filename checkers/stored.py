@@ -169,8 +169,9 @@ def _columns(stream: Path) -> list[str]:
 def missing_streams(paths: RunPaths) -> list[Problem]:
     """Return a problem for each stream that is missing, although the milestones require it.
 
-    Every writer opens all of its streams when it starts. Without this check, a record that such a
-    writer read would count as unseen. A record that such a writer sent would count as never sent.
+    Every writer opens all of its streams when it starts. Suppose that a stream is missing. Without
+    this check, a record that the stream's writer read would count as unseen. A record that the
+    stream's writer sent would count as never sent.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}

@@ -2,7 +2,7 @@
 
 For each check, `Words.explains` lists symptoms: other anomalies with the same cause as the check's
 anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly
-alone can cause it.
+can cause it without any other cause.
 
 An anomaly that may have a separate cause is never listed. Otherwise a new bug would count as a
 known bug. Four anomalies may have a separate cause: a message is in the log twice, a response has a

@@ -3,8 +3,8 @@
 Definition: after the last heal, no send to the partition succeeded for at least `[budgets]
 unavailable_s` seconds. The check counts only whole seconds with an open send. It does not count the
 first and the last second, because a send may be open for only a moment of such a second. A send is
-open from its invocation to its completion. A send succeeded if it was acknowledged or ended ok. A
-send in a transaction that was aborted on purpose also counts as successful.
+open from its invocation to its completion. A send succeeded if it was acknowledged or ended ok,
+even in a transaction that was aborted on purpose.
 
 Why it proves something: a fault-tolerant system must work again after the faults, and the plan
 defines how soon. Logquake's clients were never cut off. In each second that counts, a client was

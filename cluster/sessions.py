@@ -16,8 +16,8 @@ OUR_SESSION_S = int(OURS[SESSION_TIMEOUT]) / 1000
 KAFKAS = {LAG_TIME: str(KAFKAS_LAG_MS), SESSION_TIMEOUT_OF_KRAFT: "9000"}
 """Kafka's defaults, which are assumed for brokers that Logquake does not configure."""
 REPORTED_S = 0.5
-"""When the session or lag timeout of a broker ends, all other brokers report this within this many
-seconds."""
+"""When the session or lag timeout of a broker ends, all brokers that answer report this within this
+many seconds."""
 
 
 def hidden_s(plan: Plan) -> float:

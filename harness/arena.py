@@ -76,7 +76,7 @@ class Arena:
         undo: Runs each registered cleanup when the run ends.
         hosts: The machines of the nodes; `start` creates them.
         observer: Asks each broker for its view; `watch` creates it.
-        troubles: For each observation that could not be recorded, a sentence.
+        troubles: One sentence for each problem, such as an observation that is not in the record.
     """
 
     plan: Plan

@@ -49,7 +49,7 @@ def failure_of(verdict: Verdict, plan: Plan, *, run_id: str) -> SameFailure:
 
 
 def unbuilt(plan: Plan) -> str:
-    """Return why the Kafka in a build folder is incomplete; an empty string if it is complete.
+    """Return why a build folder has no complete Kafka; an empty string if it has one.
 
     If a commit does not build, git tries another commit. A missing folder is the user's mistake, so
     this function returns an empty string for it.

@@ -34,7 +34,7 @@ class Snapshot:
         total: The number of operations that have ended.
         missed: The number of operations that were due when no process was free.
         faults: A sentence for each fault in force.
-        leaders: One line for each partition with its leader: `log-0-1: n2 (epoch 3)`.
+        leaders: One line for each node that leads partitions: `n2: log-0-1 (epoch 3)`.
     """
 
     rates: dict[str, int] = field(default_factory=dict)

@@ -11,9 +11,9 @@ class SignalledEvent:
     """An event like `threading.Event`, but without a lock.
 
     A signal handler may interrupt the main thread at any point: in a wait for this event, or in a
-    call of `set` by an earlier handler. At these points the thread holds a lock of
-    `threading.Event` or `threading.Semaphore`, so the handler would wait for that lock forever. So
-    a waiting thread reads from a pipe, and `set` writes into the pipe.
+    call of `set` by an earlier handler. With `threading.Event` or `threading.Semaphore`,
+    the thread would hold a lock at these points, and the handler would wait for that lock forever.
+    So a waiting thread reads from a pipe, and `set` writes into the pipe.
     """
 
     def __init__(self) -> None:

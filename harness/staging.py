@@ -132,7 +132,7 @@ def prepared(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> Prepared:
 
 
 def settled(plan: Plan, *, keep: bool, say: Callable[[str], None]) -> tuple[System, Choice]:
-    """Return a plan's system and hosts. The plan of the system has the values that it reports.
+    """Return a plan's system and hosts. The system's plan has the values that the system reports.
 
     Args:
         plan: The plan that the user asks for.

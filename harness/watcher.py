@@ -4,11 +4,11 @@
 watcher is called a look. A look reads the new rows of the record's live streams, then the new
 batches of the replicas' logs. Then the kernels of `checkers.live` check both. A violation is
 written to standard output as one JSON object, and ends the process. Each look adds a line to
-`looks.jsonl`: when the look began, how long it took, and how many rows the watcher keeps.
+`looks.jsonl`: when the look ended, how long it took, and how many rows the watcher keeps.
 
-Between two looks the watcher sleeps for at least `INTERVAL_S`, and so long that it uses at most
-`MOST_OF_A_CORE` of a processor. So a slow machine or much data delays the detection, but does not
-disturb the brokers.
+A look begins `INTERVAL_S` after the begin of the previous look. It begins later if the watcher
+would otherwise use more than `MOST_OF_A_CORE` of a processor. So a slow machine or much data delays
+the detection, but does not disturb the brokers.
 """
 
 import json

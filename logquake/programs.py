@@ -49,8 +49,8 @@ def run(
             of `logquake init`. Without a seed, a new seed is chosen.
         store: The folder of runs. It is created if it does not exist.
         changes: Plan keys that override the plan, like options of the command line. Some keys
-            affect more than the run: `hosts`, `image`, `clients`, or a `system` that has files.
-            They are accepted only here, and not from a plan file that others can write.
+            affect more than the run: `hosts`, `image`, `clients`, or a `system` that names your own
+            files. They are accepted only here, and not from a plan file that others can write.
         engine: `spark` or `local`. None means Spark if Java is installed, and local otherwise. For
             the reference cluster None always means local. Spark sets `JAVA_HOME` in this process.
         spark_master: A Spark cluster to use instead of this machine.

@@ -101,7 +101,7 @@ class VoterStruck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputedElectionEffect:
-    """Elections over slow links. Meanwhile each voter is killed soon after it votes.
+    """Elections over slow links. Meanwhile voters are killed soon after they vote.
 
     Attributes:
         struck: The voters that were killed before this measurement, in order.

@@ -1,4 +1,4 @@
-"""The ledger of a run: a file with the undo steps of each fault, written before it begins.
+"""The ledger of a run: the undo steps of each fault, on disk before the fault begins.
 
 `ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
 line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk

@@ -4,8 +4,8 @@ On real hosts, only one fault at a time disables a node, so that a majority is a
 fault ends before its effect can be measured. Simulated hosts do not need these limits. So they have
 two parallel lanes with all kinds. The faults of one lane last as long as on real hosts, so that
 sessions end and leaders change. The faults of the other lane are frequent and mostly very short. So
-a node is back before other nodes notice that it was down. These short faults hit nodes on which a
-fault of the first lane has just ended.
+a node is back before other nodes notice that it was down. A short fault may begin while the cluster
+still recovers from a fault of the first lane.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,8 @@
 - `store.py`: the folders of runs, the lock of a run in progress, and the search for a run by name.
 - `verdict_json.py`, `environment.py`, `tables.py`: read and write a run's files.
 - `show.py`, `show_story.py`: print one run, or the list of runs, in a terminal.
-- `show_named.py`: prints one operation or one message of a run, by the number (value) of the
-  message.
+- `show_named.py`: prints one operation or one message of a run. The number of a message is its
+  value.
 - `report.py`, `engine.py`, `page/`, `templates/`, `plots/`: render one run as a single HTML page.
 - `wording/`: the phrases that the terminal, the page and the index share.
 - `drawings.py`: writes the drawings of a scripted run as files.

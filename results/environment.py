@@ -174,7 +174,7 @@ def _plan_values(path: Path) -> dict[str, str]:
 
 
 def _libraries(plan: Mapping[str, str]) -> dict[str, str]:
-    """Return the versions of the libraries, and of Kafka's Java client if the run uses it."""
+    """Return the versions of installed libraries, and of Kafka's Java client if the run uses it."""
     found = {name: version for name in LIBRARIES if (version := _version(name))}
     kind, _, version = plan.get("client_kind", "").partition(":")
     return {**found, "kafka-clients": version} if kind == "java" else found

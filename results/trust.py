@@ -237,8 +237,8 @@ def _swappers(folder: Path) -> str:
 def _is_unseen(uid: int) -> bool:
     """Return whether a user namespace (man 7 user_namespaces) hides the real owner's id.
 
-    Such a process was started by a process outside of the namespace, which had already checked the
-    folders.
+    A process in such a namespace was started by a process outside of the namespace. The outer
+    process had already checked the folders.
     """
     maps = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     mapped = any(int(first) <= uid < int(first) + int(count) for first, _, count in maps)

@@ -75,7 +75,7 @@ class Assigner:
     def _start(self, key: Key, observed: Observed, *, kept: bool) -> int | None:
         """Return the offset from which to read a partition, or None for the partition's start.
 
-        If the thread keeps a partition, it continues where it was. If the partition is new, and is
+        If the thread keeps a partition, it continues where it was. Otherwise, if the partition is
         still short, the thread may read it again from the start. A second read is useful, because
         it must return the same records.
         """

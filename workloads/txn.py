@@ -61,7 +61,7 @@ class Feeds:
 
 
 class Pauses:
-    """Adds pauses to some transactions. Some are longer than the transaction timeout, some shorter.
+    """Adds pauses to some transactions. A pause is shorter or longer than the transaction timeout.
 
     Args:
         plan: The plan, with the seed and the timeout.
@@ -122,7 +122,10 @@ class TxnGenerator:
         self._pauses = None if feeds else Pauses(plan, worker=worker)
 
     def next_op(self, observed: Observed) -> Op:
-        """Return the next op: `Crash`, `Assign`, `Txn` or `Poll`. `Assign` comes first."""
+        """Return the next op: `Crash`, `Assign`, `Txn` or `Poll`.
+
+        A new process begins with `Assign`.
+        """
         if (due := self._readers.due(observed)) is not None:
             return due
         transacts = (

@@ -120,7 +120,7 @@ def _id_of(topic_id: str) -> str:
 
 
 def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
-    """Return, for each move, whether any of `threads` had an active operation during the move."""
+    """Return, for each move, whether its `threads` had any active operation during the move."""
     found = [False] * len(moves)
     for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
         begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")

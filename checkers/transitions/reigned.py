@@ -119,7 +119,7 @@ def _kept(group: Group) -> list[Step]:
     """Return the changes of leader or ISR that ZooKeeper showed.
 
     An election counts as unclean if the leader was not in the ISR before, and if the plan or a
-    fault permits such an election. Without such permission, the leader probably joined the ISR
+    fault permits such an election. Without such permission, the leader may have joined the ISR
     between two reads.
     """
     rows = group.table("leadership")

@@ -137,7 +137,7 @@ class Partitions:
                 the log offset before the snapshot's end.
 
         Returns:
-            None if the entry changes neither the leader nor the ISR.
+            None if the entry is not about a known partition or the quorum's leader.
         """
         offset = entry.offset if at is None else at
         match entry.message:

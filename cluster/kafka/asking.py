@@ -210,7 +210,7 @@ class Asker:
         current_leader_epoch: int | None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
-        """Ask for the partition's end as a consumer does (ListOffsets). Only a leader responds.
+        """Ask for the partition's end as a consumer does (ListOffsets). Only a leader returns it.
 
         Args:
             node: The node to ask.
@@ -232,8 +232,8 @@ class Asker:
         """Ask a node for the state of the controllers' quorum.
 
         A broker, or a combined node, forwards the request to the quorum's leader. A separate
-        controller does not forward the request: it responds only while it considers itself the
-        leader.
+        controller does not forward the request: it reports the state only while it considers itself
+        the leader.
 
         Returns:
             None if there is no leader or no quorum, or if the asked controller is not the leader in

@@ -59,8 +59,8 @@ class TopicsByHand:
         request then fails because the topic exists. This method then returns the id of the existing
         topic.
 
-        With KRaft, one replica of a partition may be on a fenced broker if another replica of that
-        partition is on an unfenced broker (KIP-841).
+        With KRaft, a replica may be assigned to a fenced broker if another replica of the partition
+        is on an unfenced broker (KIP-841).
 
         Args:
             name: The topic's name; no topic of this name may exist.

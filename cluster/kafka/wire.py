@@ -112,7 +112,7 @@ class Connection:
         """Open a connection, send an invalid request, and wait until the broker closes it.
 
         Args:
-            timeout_s: The time limit, in seconds, both for the connect and for the wait.
+            timeout_s: The time limit in seconds for the connect, and again for the wait.
 
         Returns:
             The connection's local port, which the broker writes to its log.

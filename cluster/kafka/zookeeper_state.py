@@ -88,7 +88,7 @@ class ZooKeeperState:
         }
 
     def partitions(self, places: Iterable[Place]) -> dict[Place, PartitionTruth]:
-        """Return the stored state of each given partition, unless it has no state yet."""
+        """Return the stored state of each given partition that already has a state."""
         asked = list(places)
         nodes = self._znodes.read_all(
             f"{TOPICS}/{topic}/partitions/{partition}/state" for topic, partition in asked

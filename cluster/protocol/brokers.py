@@ -263,8 +263,8 @@ class ReadsAllAtStart(Protocol):
     """Clusters that report whether brokers read all of their logs at each start.
 
     Attributes:
-        reads_all_at_start: Whether the brokers read all logs at each start. If so, a broker does
-            not start if a record batch has a wrong checksum, even after a clean stop.
+        reads_all_at_start: Whether the brokers read all logs at each start. If so, a broker that
+            was stopped cleanly does not start if a record batch has a wrong checksum.
     """
 
     reads_all_at_start: bool

@@ -222,9 +222,9 @@ class CanSlowDisk(Protocol):
     """Hosts with disks that can be slowed down."""
 
     def slow_disk(self, node: str, flush_s: float) -> None:
-        """Delay each flush on a node's disk by a random time: `flush_s` / 2 to `flush_s` seconds.
+        """Delay each flush on a node's disk by `flush_s` / 2 to `flush_s` seconds.
 
-        On real disks, each read and each write is delayed, too.
+        On real disks, each read, each write and each flush is delayed by exactly `flush_s` seconds.
         """
 
     def quicken_disk(self, node: str) -> None:

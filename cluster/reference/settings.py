@@ -29,7 +29,7 @@ _LEAST = {
     "broker_session_timeout_ms": 1, "replica_socket_timeout_ms": 1,
     "replica_high_watermark_checkpoint_interval_ms": 1,
 }  # fmt: skip
-"""The minimum of each of these settings; for all other settings, it is 0.
+"""The minimum of each of these settings; for all other numbers, it is 0.
 
 It is Kafka's minimum if Kafka has one, and otherwise the lowest number with which a node can still
 work.

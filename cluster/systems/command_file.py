@@ -49,8 +49,9 @@ class CommandFile(BaseModel):
     Attributes:
         what: The system's name for people, with its version.
         argv: The command that starts a broker. A program without a slash is searched in `PATH`. A
-            path is relative to the file's folder. The only template in the paths of programs (the
-            first items of `argv` and `prepare`, and all items of `software`) is `{here}`.
+            relative path begins at the file's folder. The only template in the paths of programs is
+            `{here}`. (These paths are the first items of `argv` and `prepare`, and all items of
+            `software`.)
         prepare: A command that runs once for each node before its broker starts. The command runs
             on this machine, in the node's folder.
         environment: Additional environment variables of the brokers.

@@ -45,7 +45,7 @@ from results.wording.naming import names_of
     default=None,
     help=(
         "The engine that runs the checks. Default: Spark if Java is installed, otherwise"
-        " local; for histories always local."
+        " local. For histories, the default is local."
     ),
 )
 @click.option(

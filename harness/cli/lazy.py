@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
     def _brief(self, ctx: click.Context, name: str) -> str:
-        """Return a command's short help; import it if it is not in `commands.json`."""
+        """Return a command's short help; import the command if `commands.json` does not have it."""
         found = stored()["commands"].get(name)
         command = None if found else self.get_command(ctx, name)
         return command.get_short_help_str(limit=100) if command else str(found["help"])

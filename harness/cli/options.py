@@ -44,7 +44,7 @@ ENGINE = click.option(
     default=None,
     help=(
         "The engine that runs the checks. Default: Spark if Java is installed, otherwise"
-        " local; for the reference cluster always local."
+        " local. For the reference cluster, the default is local."
     ),
 )
 

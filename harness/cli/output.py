@@ -30,7 +30,7 @@ def console_of(*, quiet: bool = False, stderr: bool = False, soft_wrap: bool = T
     Args:
         quiet: Whether the console prints nothing.
         stderr: Whether the console prints to standard error. Then standard output contains only the
-            JSON result.
+            command's result.
         soft_wrap: Whether rich leaves it to the terminal to break long lines. Then a long path can
             be copied.
     """

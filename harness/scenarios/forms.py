@@ -33,7 +33,7 @@ class Form:
         first: The nodes that start before all others.
         steps: The steps of the scenario.
         expected: The expected end.
-        away: The brokers that are not restarted after they were stopped.
+        away: The brokers that stay down until the end.
     """
 
     systems: tuple[str, ...]

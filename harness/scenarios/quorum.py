@@ -74,7 +74,7 @@ def leads_quorum(asked: str, leader: str, *, epoch: int) -> Condition:
 
 
 def longer(node: str, than: str, *, by: int) -> Condition:
-    """Wait until one controller's metadata log is longer than another's by a number of records."""
+    """Wait until one controller's metadata log is at least `by` records longer than another's."""
 
     def look(sight: Sight) -> Seen:
         one, other = sight.files(node), sight.files(than)

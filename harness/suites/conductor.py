@@ -87,7 +87,7 @@ class Conductor:
     _has_more: bool = True
     """Whether the source may still add runs."""
     _finishes: bool = False
-    """Whether `finish` was called. A signal handler sets this, so it needs no lock."""
+    """Whether `finish` was called. A signal handler sets this, and must not take a lock."""
     _asked: Iterator[int] = field(default_factory=partial(count, 1))
     """A counter of calls of `finish`. It has no lock, because signal handlers may interrupt each
     other."""

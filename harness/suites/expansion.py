@@ -81,7 +81,7 @@ def suite_named(path: Path) -> Suite:
 
     Raises:
         SuiteError: The file cannot be read, or is not a suite. Or other users can write the file,
-            and an entry names ssh hosts, an image, clients, or a system that has files.
+            and an entry names ssh hosts, an image, clients, or a system with the user's files.
     """
     suite = load_suite(path)
     if not is_own_file(path):

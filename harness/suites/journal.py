@@ -198,7 +198,7 @@ Line = (
 MAX_JOURNAL_BYTES = 256 << 20
 """The journal's size limit. A night of ten thousand runs writes a tenth of this size."""
 _WORDS = ("sentence", "reason", "healed", "left", "dropped")
-"""The fields whose texts do not come from Logquake and may contain invalid characters."""
+"""The fields whose texts may contain paths or other foreign text with invalid characters."""
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="event")])
 
 

@@ -134,8 +134,8 @@ class Hunt(Table):
     systems: tuple[str, ...] = Field(default=("kafka:4.3.1",), min_length=1)
     """Systems under test, in the form of a plan's `system`."""
     controls: dict[str, str] = Field(default_factory=dict)
-    """For each system: a control system, which does not have the bugs in question. Failures are
-    also played on the control system."""
+    """For some of the systems: a control system, which does not have the bugs in question. Failures
+    are also played on the control system."""
     workloads: tuple[str, ...] = Field(default=("log", "txn", "groups"), min_length=1)
     """The workloads to choose from at random."""
     families: tuple[str, ...] = Field(default=(ALL,), min_length=1)

@@ -24,7 +24,7 @@ def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
     may have no data.
 
     Args:
-        paths: The run. Logquake does not trust its files.
+        paths: The run. Logquake does not trust the run's files.
         folder: The parent of the new `<name>/<run>` folder, so that the copy keeps the run's id.
 
     Raises:

@@ -1,7 +1,7 @@
 """The temporary folder into which a bundle is unpacked before the run moves into the store.
 
-The importing process holds a lock on the folder (flock(2)) until the process ends. So a later
-import can distinguish an abandoned folder from a folder that is in use.
+The importing process holds a lock on the folder (flock(2)). If the process ends, the lock ends,
+too. So a later import can distinguish an abandoned folder from a folder that is in use.
 """
 
 import errno

@@ -95,8 +95,8 @@ class AttachedFile(BaseModel):
 
     Attributes:
         bootstrap: `host:port` of one or more brokers.
-        test_cluster: Whether the owner permits faults on this cluster. If not, each run needs a
-            confirmation.
+        test_cluster: Whether the owner permits faults on this cluster. If not, each command asks
+            the user for a confirmation.
         version: Kafka version of the cluster, if it should be recorded.
         security: Security settings of clients, by librdkafka's names. The key `clients` contains
             the name of a table in the user's own settings.

@@ -365,7 +365,7 @@ def _have_headers(words: Words, hashes: Words, *, with_mixed: bool) -> npt.NDArr
 def _filler(size_bytes: int, *, with_mixed: bool) -> tuple[int, int]:
     """Return two integers of the filler's length.
 
-    Each word of the first integer is 1. Each word of the second integer is another number.
+    Each word of the first integer is 1. The words of the second integer are distinct numbers.
     """
     width = -(-size_bytes // _WORD)
     ones = int.from_bytes((1).to_bytes(_WORD, "little") * width, "little")

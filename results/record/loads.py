@@ -29,8 +29,8 @@ _OF_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     "pipeline": {"rate": 200, "sends_per_op": 5},
     "keyed": {"rate": 200, "partitions": 2},
 }
-"""Defaults of each workload. The rates are low, because a transaction costs as much as many sends,
-and because the cleaner handles only one log at a time."""
+"""Defaults of each workload. The rates are low, because a transaction costs as much as many sends.
+The cleaner handles only one log at a time, so `keyed` has fewer partitions."""
 _OF_GOING_ON: Mapping[str, object] = {"delivery_timeout_s": 2}
 """Default for clients that continue after timeouts. It is short, so that a paused broker causes
 timeouts."""

@@ -388,7 +388,7 @@ class Plan(Part):
 
     @property
     def version_numbers(self) -> tuple[int, ...]:
-        """The version as numbers, (0, 11, 0, 3); for unknown newer versions, `NEWEST`."""
+        """The version as numbers, (0, 11, 0, 3); for unknown newer versions, `NEWEST_KAFKA`."""
         return known_numbers(self.kafka_version)
 
     @property

@@ -18,7 +18,7 @@ remember only the last five batches of a producer (KIP-98)."""
 
 
 class Contents(Part):
-    """The content of messages besides their numbers (values), and how producers batch them."""
+    """The content of messages besides their numbers (values), and how producers batch messages."""
 
     sizes: tuple[tuple[int, int], ...] = ()
     """`[[4000, 50], [980000, 5000]]`: one message in 50 has a payload of 4000 bytes, and one in

@@ -37,7 +37,7 @@ _HALF = np.int64(0xFFFF_FFFF)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A block of consecutive operations, in the order in which they began.
+    """A block of operations that began one after another.
 
     Attributes:
         start_us, end_us: When the first operation and when the last operation began, in

@@ -2,7 +2,7 @@
 
 Messages to a peer that is cut off are held back. When the link is restored, the held messages are
 sent, as TCP sends dropped packets again. Each node cuts only the direction in which it sends. If a
-request is held back too long, it times out, and the connection is closed.
+request or its response is held back too long, the request times out, and the connection is closed.
 """
 
 from collections import Counter

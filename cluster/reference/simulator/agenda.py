@@ -31,7 +31,7 @@ class Agenda:
     def at(self, time_ns: int, deed: Deed, *args: object) -> None:
         """Schedule `deed(*args)` at a time.
 
-        If this time is past, make the call now, after all calls that were scheduled earlier.
+        If this time is past, the call is due now. Calls that are already due come first.
         """
         self._noted += 1
         heappush(self._heap, (max(time_ns, self.now), self._noted, deed, args))

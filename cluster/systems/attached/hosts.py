@@ -236,8 +236,8 @@ class AttachedHosts:
     def down(self) -> None:
         """Undo cuts, and delete topics and groups; the brokers continue to run. Idempotent.
 
-        Afterwards, the record of the run's traces is deleted, if every broker runs and is
-        registered. Otherwise a later heal reads the record and repairs the rest.
+        If all of this succeeds, and every broker runs and is registered, the record of the run's
+        traces is deleted. Otherwise a later heal reads the record and repairs the rest.
 
         Raises:
             ClusterError: A cut could not be undone, or a topic or group could not be deleted.

@@ -5,9 +5,9 @@ has another target or kind. One fault is added or removed. Or one fault is repea
 heal.
 
 Faults that destroy records are left out. In a random schedule, such a fault waits until no other
-fault is in force (`nemesis/turns.py`). But in a written schedule, it comes at its written time. So
-it could coincide with another fault, and destroy acknowledged records although no broker made a
-mistake.
+fault is in force and every ISR is full (`nemesis/turns.py`). But in a written schedule, it comes at
+its written time. So it could coincide with another fault, and destroy acknowledged records although
+no broker made a mistake.
 """
 
 import math

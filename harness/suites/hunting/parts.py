@@ -21,8 +21,9 @@ def part_of(journal: Path) -> NightState:
 
     Raises:
         SuiteError: The journal is not the journal of a hunt. Or one of its plans names a system
-            that has files. Or other users can write the journal, and a plan affects more than its
-            run. Such plans are rejected, because reruns would play them.
+            whose file determines commands and addresses. Or other users can write the journal, and
+            a plan affects more than its run. Such plans are rejected, because reruns would play
+            them.
     """
     state = state_of(journal)
     if not state.night or not all(item.planned.plan for item in state.items.values()):
