@@ -174,7 +174,7 @@ def _may_have_dropped(
 ) -> bool:
     """Return whether a leader may have acknowledged a record, and then lost it without a trace.
 
-    Of all candidates, only this one is known to have led during the whole send. Also, another
+    Only this candidate is known to have led during the whole send. Also, another
     record of its epoch is at the offset, or a second broker was reported as leader of that epoch.
     """
     if not _reigned(group, record, who) or any(_reigned(group, record, each) for each in others):
