@@ -272,7 +272,7 @@ OUTSIDE_CHECKER = Checker(
             "Something outside of the run ended or paused the broker, or the end of the broker"
             " was not observed."
         ),
-        promise="Only the run ends or pauses its brokers.",
+        promise="Nothing except the run stops or pauses the run's brokers.",
     ),
     anomaly_class=AnomalyClass.HARNESS,
     tables=(),

@@ -100,8 +100,8 @@ def rows_in(records: pa.Table, among: pa.Table) -> Ints:
     """Return the row number of each record in another table; -1 if the record is not in that table.
 
     Args:
-        records: Rows with offset and value. After a truncation, another value may use an offset
-            again.
+        records: Rows with offset and value. After a truncation, the same offset may be reused
+            for another value.
         among: The other table, in which each pair of offset and value occurs once.
     """
     places = {

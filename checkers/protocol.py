@@ -207,8 +207,8 @@ class Checker:
             such a guarantee.
         compares: A plural noun phrase for the report, which says what `rows` counts.
         during: The phase of the run that the check's comparisons cover.
-        words: Texts about the anomaly for reports. None: the contract's check of the same name
-            supplies the texts.
+        words: Texts about the anomaly for reports. If it is None, the texts come from
+            the contract's check with the same name.
         told_as: A function that returns other texts if all given examples need them. It returns
             None if `words` fit.
         why: A function that returns the reason (`Anomaly.reason`) of an anomaly that has no cause

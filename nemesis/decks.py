@@ -67,7 +67,7 @@ class Targets:
         self._waiting: deque[str] = deque()
 
     def next_for(self, kind: str) -> str:
-        """Return the target of the next fault of a kind."""
+        """Return the target of the next fault of the given kind."""
         aims = KINDS[kind].aims
         if not aims:
             return self._next_common(kind)

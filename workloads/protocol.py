@@ -105,7 +105,7 @@ class Crash:
 
 
 class End(Enum):
-    """The planned end of a transaction."""
+    """The planned outcome of a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
