@@ -345,8 +345,8 @@ def _open_there(group: Group, offset: int) -> str:
             f"the transaction of op {mine.op_id} has ended: its marker is at offset {marker} in"
             f" the log of {log.node}, but {who} reported the last stable offset {offset}"
         )
-    if marker := marker_behind(group, offset, value):
-        because = f": {marker}" * marker.startswith("no marker")
+    if behind := marker_behind(group, offset, value):
+        because = f": {behind}" * behind.startswith("no marker")
         return (
             "its leader did not let readers continue from this offset, as for an open transaction"
             f"{because}"
