@@ -5,6 +5,7 @@ of the brokers. The rule is met only if both show the ticket's mechanism for thi
 its partition, broker and offsets. The ticket counts only on releases that have the bug.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from datetime import datetime
 import pyarrow.parquet as pq
 
 from cluster.nodes import ZOOKEEPER_MACHINE, is_controller
+from results.environment import read_environment
+from results.record.clock import NS_PER_S
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
 from results.record.verdict import Example
@@ -21,9 +24,9 @@ from results.wording.headline import decides
 
 VERDICT = "verdict.json"
 _TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
-RULES = 3
+RULES = 4
 """The version of the rules. In version 1, a text anywhere in a file was enough. Version 2 never
-found which brokers were out of sync."""
+found which brokers were out of sync. Version 4 has new rules for four tickets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,42 +272,99 @@ def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:
 def _logged_s(pattern: str, text: str) -> list[float]:
     """Return the times, in seconds, of the lines of a log that match a pattern."""
     lines = re.finditer(rf"^\[({_TIME})\][^\n]*{pattern}", text, re.MULTILINE)
-    return [datetime.fromisoformat(each[1].replace(",", ".")).timestamp() for each in lines]
+    return [_at_s(each[1]) for each in lines]
+
+
+def _at_s(time: str) -> float:
+    """Return a time of a log in seconds since 1970."""
+    return datetime.fromisoformat(time.replace(",", ".")).timestamp()
 
 
 def _removes_a_marker(example: Example, _logs: Logs) -> bool:
     """Return whether a cleaner removed the marker of a transaction that was read as committed."""
     removed = (
-        r"the marker was there at .* read the record as committed.*: a cleaner removed the marker"
+        r"its marker was written by .* read the record as committed.*: a cleaner removed the marker"
         r" and kept the record; the record at offset \d+ has the key of a commit marker"
-        r"|: a cleaner removed the marker of this abort, and if the leader still lists the abort,"
-        r" readers drop the record; the record at offset \d+ has the key of an abort marker"
     )
     return re.search(removed, example.cause) is not None
 
 
-_CLEANED = (
-    r"Swapping in cleaned segment [^\n]*/{place}, [^\n]*highWatermark=(\d+)"
-    r"(?:(?!Swapping in)[\s\S])*?cleaned log {place} \(dirty section = \[\d+, (\d+)\]"
+_CLEANED = re.compile(
+    rf"^\[({_TIME})\][^\n]*Swapping in cleaned segment [^\n]*/(?P<place>[^/\n]+), topic=[^\n]*"
+    r"highWatermark=(?P<mark>\d+)(?:(?!Swapping in)[\s\S])*?"
+    r"cleaned log (?P=place) \(dirty section = \[\d+, (?P<end>\d+)\]",
+    re.MULTILINE,
 )
 
 
 def _cleans_above_the_high_watermark(example: Example, logs: Logs) -> bool:
-    """Return whether the leader cleaned a record above the high watermark that it reported."""
-    mark, leader = (example.evidence.get(f"announced_{it}") for it in ("high_watermark", "by"))
-    offset = example.evidence.get("offset")
-    if not isinstance(mark, int) or not isinstance(offset, int):
+    """Return whether the leader that served a read had cleaned above its high watermark before."""
+    mark, by, epoch, offset, read_ns = (
+        example.evidence.get(name)
+        for name in (
+            "announced_high_watermark", "announced_by", "announced_epoch", "offset", "completed_ns",
+        )
+    )  # fmt: skip
+    if not isinstance(offset, int) or not isinstance(read_ns, int):
         return False
-    found = re.finditer(_CLEANED.format(place=re.escape(_place(example))), logs.of(f"n{leader}"))
-    return any(int(each[1]) == mark <= offset < int(each[2]) for each in found)
-
-
-def _exits_at_its_fetch(example: Example, logs: Logs) -> bool:
-    """Return whether a broker exited because its log was longer than its leader's log."""
-    pattern = (
-        r"Exiting because log truncation is not allowed for partition [^\n]*, current leader's"
+    served = example.cause.startswith(f"n{by}, leader of epoch {epoch}, served the record")
+    return served and any(
+        each["place"] == _place(example)
+        and int(each["mark"]) == mark <= offset < int(each["end"])
+        and _at_s(each[1]) <= _began_s(logs) + read_ns / NS_PER_S
+        for each in _CLEANED.finditer(logs.of(f"n{by}"))
     )
-    return re.search(pattern, logs.of(str(example.evidence.get("node")))) is not None
+
+
+_PARTLY = (
+    r"^\[({time})\][^\n]*Building offset map for log {place} for \d+ segments in offset range"
+    r" \[\d+, (\d+)\)(?:(?!Building offset map for log)[\s\S])*?"
+    r"cleaned log {place} \(dirty section = \[\d+, (\d+)\]"
+)
+
+
+def _cleans_a_part_of_a_segment(example: Example, logs: Logs) -> bool:
+    """Return whether a broker cleaned a segment only in part, before a record was read from it.
+
+    The offset map was full at an offset below the record, in the same segment.
+    """
+    table, ops = logs.run.table("polls"), example.evidence.get("readers")
+    if not isinstance(ops, list) or not table.exists():
+        return False
+    columns = ["op_id", "complete_ns", "value"]
+    reads = pq.read_table(table, columns=columns, filters=[("op_id", "in", ops)]).to_pylist()
+    ended = [
+        each["complete_ns"] for each in reads if each["value"] == example.evidence.get("value")
+    ]
+    if not ended or None in ended:
+        return False
+    until_s, offset = _began_s(logs) + max(ended) / NS_PER_S, example.offset
+    place = re.escape(_place(example))
+    for node in logs.brokers:
+        text = logs.of(node)
+        rolled = [
+            int(each) for each in re.findall(
+                rf"partition={place},[^\n]*Rolled new log segment at offset (\d+)", text
+            )
+        ]  # fmt: skip
+        cleaned = re.finditer(_PARTLY.format(time=_TIME, place=place), text, re.MULTILINE)
+        for each in cleaned:
+            full, end = int(each[3]), int(each[2])
+            same_segment = not any(full < base <= offset for base in rolled)
+            if full <= offset < end and same_segment and _at_s(each[1]) <= until_s:
+                return True
+    return False
+
+
+def _began_s(logs: Logs) -> float:
+    """Return when the run began, in seconds since 1970, on the brokers' clocks."""
+    began = read_environment(logs.run.environment).get("started_unix_s")
+    return began if isinstance(began, float) else math.inf
+
+
+def _exits_at_its_fetch(example: Example, _logs: Logs) -> bool:
+    """Return whether a broker exited because its log was longer than its leader's log."""
+    return "Exiting because log truncation is not allowed for partition " in example.sentence
 
 
 def _loads_while_it_writes(example: Example, logs: Logs) -> bool:
@@ -379,18 +439,24 @@ MECHANISMS = {
         means="the broker that is out of sync refused this topic's new id, took the replica for a"
         " stray one, removed it, and made no other within the budget",
     ),
+    "KAFKA-13727": Mechanism(
+        breaks=("G1a",), is_shown=_cleans_a_part_of_a_segment,
+        affects=(("0.11.0.0", "2.8.2"), ("3.0.0", "3.0.2"), ("3.1.0", "3.1.1")),
+        where="server.log, polls.parquet",
+        means="before the read, a broker's cleaner had cleaned the segment of the aborted record"
+        " only up to an offset below the record, because the offset map was full",
+    ),
     "KAFKA-14055": Mechanism(
         breaks=("lost-write", "torn-transaction"), is_shown=_removes_a_marker, where=VERDICT,
         affects=(("2.3.0", "3.0.2"), ("3.1.0", "3.1.2"), ("3.2.0", "3.2.1")),
         means="the record was read as committed, but the log has no marker of its transaction any"
-        " more: a cleaner removed the marker, and a later record has the marker's key. Or, the same"
-        " holds for the marker of the abort before, by the same producer",
+        " more: a cleaner removed the marker, and a later committed record has the marker's key",
     ),
     "KAFKA-13194": Mechanism(
         breaks=("uncommitted-read",), is_shown=_cleans_above_the_high_watermark,
         affects=(("0.11.0.0", "3.1.0"),), where=f"{VERDICT}, server.log",
-        means="the leader's cleaner replaced a segment that had the record, above the high"
-        " watermark that this leader reports after the read",
+        means="before the read, the cleaner of the leader that served it cleaned the record's"
+        " segment above the high watermark that this leader reports after the read",
     ),
     "KAFKA-15468": Mechanism(
         breaks=("slow-election", "unavailable"), affects=(("3.3.0", "3.8.0"),),
@@ -417,7 +483,8 @@ MECHANISMS = {
         " again",
     ),
     "KAFKA-7414": Mechanism(
-        breaks=("broker-ended",), affects=(("0.11.0.0", "2.1.0"),), is_shown=_exits_at_its_fetch,
+        breaks=("broker-ended",), affects=(("0.11.0.0", "2.0.1"),), is_shown=_exits_at_its_fetch,
+        where=VERDICT,
         means="the broker exited, because its log was longer than the log of its leader, and"
         " unclean elections are not allowed",
     ),

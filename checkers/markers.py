@@ -6,14 +6,14 @@ import numpy as np
 
 from checkers.cleaned import keys_in
 from checkers.client_reasons import Sent, log_with, marker_doubt, nodes_at, sent
-from checkers.columns import NONE, Ints, equal, ints, select, texts
+from checkers.columns import Ints, equal, ints, select, texts, within
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
 from checkers.group_reasons import as_leaders, coordinators, op_span, served_by
 from checkers.late_records import marker_before
 from checkers.reigns import TRANSACTIONS
 from checkers.transactions import READ_COMMITTED
-from results.record.keys import ABORT_MARKER_KEY, COMMIT_MARKER_KEY
+from results.record.keys import COMMIT_MARKER_KEY
 from results.record.terms import Outcome
 
 
@@ -82,16 +82,17 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
     others = [(row, sent(group, int(log.values[row]))) for row in behind if row < first]
     later = next(((row, it) for row, it in others if it and it.op_id != mine.op_id), None)
     if not len(markers):
-        removed = "" if later else _removed(record, None, below=log.end)
+        removed = "" if later else _removed(record, None, below=log.read_end)
         return removed and f"no marker of its producer is behind it; {removed}"
     place = int(log.offsets[first])
     if later is None:
-        return f"its transaction's marker is at offset {place}{_dropped(record)}"
+        return f"its transaction's marker is at offset {place}"
     row, other = later
     below = int(log.offsets[row])
     lost = marker_doubt(group, offset, mine.sent_ns, below=below)
+    cleaned = ", or a cleaner removed the marker" * record.lacks(offset, below)
     blamed = _removed(record, other, below=below) or (
-        f"{marker_before(log, record.at)}{_who_ends(group, mine.op_id, offset)}"
+        f"{marker_before(log, record.at)}{_who_ends(group, mine.op_id, offset)}{cleaned}"
         f"{f', or the marker was lost: {lost}' if lost else ''}"
     )
     failed = Outcome.FAIL.value in record.outcomes(other.op_id)
@@ -105,75 +106,55 @@ def marker_behind(group: Group, offset: int, value: int) -> str:
 def _removed(record: _Record, later: Sent | None, *, below: int) -> str:
     """Return the proof that a cleaner removed the marker of a committed transaction, or "".
 
-    A read_committed reader got the record before the producer's next transaction began. So at that
-    time, the leader's log had the marker. Cleaners must keep a marker as long as a record of its
-    transaction is in the log (KAFKA-14055, KAFKA-8351).
+    A read_committed reader got the record before the producer's next transaction began. So by then,
+    the leader had written the marker, and no log can have lost it. Cleaners must keep a marker as
+    long as a record of its transaction is in the log (KAFKA-14055, KAFKA-8351).
 
     Args:
         record: The record.
         later: The first send of the producer's next transaction to this partition; None if there is
             none.
-        below: The offset of the record of `later`, or the end of the log.
+        below: The offset of the record of `later`, or the end of the log as far as it was read.
     """
     if not (record.committed and record.everywhere and record.lacks(record.offset, below)):
         return ""
-    polls = record.group.table("polls")
-    mine = equal(polls, "isolation", READ_COMMITTED) & (ints(polls, "offset") == record.offset)
-    mine &= ints(polls, "value") == record.log.values[record.at]
-    ended, ops = (ints(polls, name)[mine] for name in ("complete_ns", "op_id"))
+    group, mine = record.group, record.mine
+    if marker_doubt(group, record.offset, mine.sent_ns, below=below) or not record.log.whole:
+        return ""
+    polls = group.table("polls")
+    reads = equal(polls, "isolation", READ_COMMITTED) & (ints(polls, "offset") == record.offset)
+    reads &= ints(polls, "value") == record.log.values[record.at]
+    ended, ops = (ints(polls, name)[reads] for name in ("complete_ns", "op_id"))
     early = np.flatnonzero((ended >= 0) & (ended < later.sent_ns if later else True))
     if not len(early):
         return ""
     first = early[np.argmin(ended[early])]
     before = f", before op {later.op_id} began" if later else ""
     return (
-        f"the marker was there at {seconds(int(ended[first]))}, when op {int(ops[first])} read the"
-        f" record as committed{before}: a cleaner removed the marker and kept the record"
-        f"{_same_key(record, COMMIT_MARKER_KEY, 'a commit')}"
+        f"its marker was written by {seconds(int(ended[first]))}, when op {int(ops[first])} read"
+        f" the record as committed{before}: a cleaner removed the marker and kept the record"
+        f"{_same_key(record, below)}"
     )
 
 
-def _dropped(record: _Record) -> str:
-    """Return why readers may drop a committed record, if the marker of an earlier abort is missing.
+def _same_key(record: _Record, below: int) -> str:
+    """Return a clause about a committed record that has the key of a commit marker, or "".
 
-    If a broker still lists the aborted transaction, a client drops the producer's records until it
-    gets an abort marker of this producer.
-    """
-    group, log, offset = record.group, record.log, record.offset
-    sends, mine = group.table("sends"), record.mine
-    offsets, ops = ints(sends, "offset"), ints(sends, "op_id")
-    (name, *_) = texts(select(sends, ops == mine.op_id), "transactional_id")
-    earlier = equal(sends, "transactional_id", name or "") & (ops != mine.op_id)
-    earlier &= (offsets >= 0) & (offsets < offset)
-    last = int(offsets[earlier].max(initial=NONE))
-    if last < 0 or not (record.committed and record.everywhere and record.lacks(last, offset)):
-        return ""
-    op_id = int(ops[earlier & (offsets == last)][0])
-    between = (log.offsets > last) & (log.offsets < offset)
-    ended = between & (log.controls == 1) & (log.producer_ids == log.producer_ids[record.at])
-    if ended.any() or record.outcomes(op_id) != {Outcome.FAIL.value}:
-        return ""
-    return (
-        f"; before, its producer aborted op {op_id}, whose last record here was at offset {last}: a"
-        " cleaner removed the marker of this abort, and if the leader still lists the abort,"
-        f" readers drop the record{_same_key(record, ABORT_MARKER_KEY, 'an abort')}"
-    )
-
-
-def _same_key(record: _Record, key: int, marker: str) -> str:
-    """Return a clause about the first later record that has the same key as a marker, or "".
+    The record must be behind the first offset that the log lacks, where the marker may have been.
 
     Args:
-        record: The record.
-        key: The number of the marker's key.
-        marker: The kind of the marker: `a commit`.
+        record: The record whose marker is missing.
+        below: The offset below which the marker must have been.
     """
-    log = record.log
-    later = np.flatnonzero(log.values[record.at :] >= 0) + record.at
-    if not record.group.facts.plan.keys or not len(later):
+    log, group = record.log, record.group
+    between = log.offsets[(log.offsets > record.offset) & (log.offsets < below)]
+    lacking = np.setdiff1d(np.arange(record.offset + 1, below), between)
+    later = (log.offsets > lacking.min()) & within(log.values, ints(group.committed, "value"))
+    rows = np.flatnonzero(later)
+    if not group.facts.plan.keys or not len(rows):
         return ""
-    same = log.offsets[later[keys_in(record.group, log.values[later]) == key]].tolist()
-    return f"; the record at offset {same[0]} has the key of {marker} marker" if same else ""
+    same = log.offsets[rows[keys_in(group, log.values[rows]) == COMMIT_MARKER_KEY]].tolist()
+    return f"; the record at offset {same[0]} has the key of a commit marker" if same else ""
 
 
 def _who_ends(group: Group, op_id: int, offset: int) -> str:

@@ -382,18 +382,20 @@ def test_a_cleaner_that_removes_a_marker_and_keeps_the_record() -> None:
         of: int = A,
         more: int = same_key[0],
         on_n2: Sequence[Row] = (),
+        cut: Sequence[Row] = (),
     ) -> str:
         records = [*log("n1", (0, A)), *between, *log("n1", (0, B), start=4), marker("n1", 5),
                    *log("n1", (0, more), start=6), *on_n2]  # fmt: skip
         on = group(
             of_txns(records, plan=plan), leadership=[leads(1, 0)], replica_records=records,
-            sends=[in_txn(A, 0), later], replica_states=[state("n1", 7)],
+            sends=[in_txn(A, 0), later, ack(more, 6, op=7)], truncations=[*cut],
+            replica_states=[state("n1", 7)],
             polls=[shown(of, 0, isolation=how, op_id=5, complete_ns=seen_ns)],
         )  # fmt: skip
         return marker_behind(on, 0, A)
 
     removed = (
-        "ends both transactions; the marker was there at 20.000 s, when op 5 read the record as"
+        "ends both transactions; its marker was written by 20.000 s, when op 5 read the record as"
         " committed, before op 9 began: a cleaner removed the marker and kept the record;"
         " the record at offset 6 has the key of a commit marker"
     )
@@ -401,44 +403,23 @@ def test_a_cleaner_that_removes_a_marker_and_keeps_the_record() -> None:
     assert behind(on_n2=log("n2", (0, A))).endswith(removed)
     # Offsets 1 to 3 are there; the topic is not compacted; the read came after the next
     # transaction's begin, or saw open transactions, too, or another value; n2 may have removed the
-    # record and then the marker, while n1 was away.
+    # record and then the marker, while n1 was away; n1 may have lost the marker.
     there = by(2, log("n1", (0, C), (0, C), (0, C), start=1))
     for innocent in (
         behind(*there), behind(plan=OF_TXNS), behind(seen_ns=60 * S),
         behind(how="read_uncommitted"), behind(of=C), behind(on_n2=log("n2", (0, B), start=4)),
+        behind(cut=[{"node": "n1", "from_offset": 1, "to_offset": None, "observed_ns": None}]),
     ):  # fmt: skip
         assert "ends both transactions" in innocent
-        assert "cleaner" not in innocent
+        assert "kept the record" not in innocent
+        assert "its coordinator sent no marker" in innocent
+    assert behind(seen_ns=60 * S).endswith("appended none, or a cleaner removed the marker")
+    assert "cleaner" not in behind(plan=OF_TXNS)
     other_key = next(
         each for each in (pack_value(1, number) for number in range(9, 99))
         if key_number(each, 2) != COMMIT_MARKER_KEY
     )  # fmt: skip
     assert behind(more=other_key).endswith("a cleaner removed the marker and kept the record")
-
-
-def test_the_marker_of_the_abort_before_that_a_cleaner_removed() -> None:
-    compacted = {"workload": "keyed", "keys": 2, "transaction_timeout_s": 9}
-
-    def behind(*between: Row, plan: Row = compacted, outcome: str = "fail") -> str:
-        records = [*log("n1", (0, A), start=2), marker("n1", 3), *between]
-        before = {**in_txn(B, 0), "op_id": 5, "txn_id": 5, "outcome": outcome}
-        on = group(
-            of_txns(records, plan=plan), leadership=[leads(1, 0)], replica_records=records,
-            sends=[{**each, "transactional_id": "t"} for each in (before, in_txn(A, 2))],
-            replica_states=[state("n1", 4)],
-        )  # fmt: skip
-        return marker_behind(on, 2, A)
-
-    own = "its transaction's marker is at offset 3"
-    assert behind() == (
-        f"{own}; before, its producer aborted op 5, whose last record here was at offset 0: a"
-        " cleaner removed the marker of this abort, and if the leader still lists the abort,"
-        " readers drop the record; the record at offset 2 has the key of an abort marker"
-    )
-    # Its marker is there; the topic is not compacted; it committed.
-    assert behind(marker("n1", 1)) == own
-    assert behind(plan=OF_TXNS) == own
-    assert behind(outcome="ok") == own
 
 
 def test_a_record_behind_a_marker_that_ends_nothing_may_have_come_late() -> None:
