@@ -28,7 +28,6 @@ from harness.watching import Watching
 from harness.world import Clients, World
 from nemesis.runner import Nemesis
 from nemesis.schedule import deal_schedule
-from results.environment import cores
 from results.record.clock import RunClock, stopwatch_s
 from results.record.declared import load_declared
 from results.record.identities import groups
@@ -284,5 +283,9 @@ def whole(view: ClusterView | None, plan: Plan, beside: Iterable[tuple[str, int]
 
 
 def _load() -> dict[str, str]:
-    """Return the machine's load in the last minute, and its number of cores."""
-    return {"load": f"{os.getloadavg()[0]:.1f}", "cores": str(cores())}
+    """Return the machine's load in the last minute, and its number of cores; empty if unknown."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return {}
+    return {"load": f"{load:.1f}", "cores": str(os.cpu_count() or 1)}

@@ -119,7 +119,7 @@ def collect_environment(
         python=platform.python_version(),
         platform=platform.platform(),
         kernel=platform.release(),
-        cores=cores(),
+        cores=_cores(),
         memory_bytes=psutil.virtual_memory().total,
         java=told.java,
         java_version=told.java_version,
@@ -187,8 +187,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def cores() -> int:
-    """Return the number of logical processors that this process may use."""
+def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return psutil.cpu_count() or 1

@@ -15,7 +15,13 @@ ALLOWED = "allowed"
 _NOTES = re.compile(r"; (?![^()]*\))")
 """Separates a cause from further remarks."""
 _BUSY = 3
-"""A machine is called busy if the load per core is higher than this. A run alone causes about 2."""
+"""The load for each core above which a machine is called busy. A run alone causes a load of about 2
+on two cores."""
+_OF_SLOWNESS = (
+    "fault-without-effect", "not-enough-traffic", "final-read-incomplete", "not every",
+    "not everything",
+)  # fmt: skip
+"""Beginnings of reasons that a busy machine can cause."""
 _MOST_OTHERS = 20
 _MOST_REASONS = 4
 
@@ -184,8 +190,8 @@ def _unknown(verdict: Verdict) -> Headline:
     why = heaviest_reason(verdict)
     sentence = f"Unknown: {(why or 'not enough was checked').rstrip('.')}."
     more = tuple(each for each in verdict.unknown_because if each != why)
-    if busy := _busy(verdict):
-        more = (busy, *more)
+    if why.startswith(_OF_SLOWNESS) and (busy := _busy(verdict)):
+        more = (*more, busy)
     found = decisive(verdict)
     if found is None:
         return Headline(tone="unknown", sentence=sentence, more=more)

@@ -136,11 +136,13 @@ def a_server_that_answers_nothing() -> Iterator[str]:
         open_ones: list[socket.socket] = []
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for each in open_ones:
-            each.close()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for each in open_ones:
+                each.close()
 
 
 def test_threads_that_give_a_session_up_together_are_told_the_same(

@@ -66,14 +66,19 @@ def test_a_verdict_of_a_run_that_somebody_cut_short_begins_with_it() -> None:
 def test_an_unknown_verdict_names_a_busy_machine(load: float | None, *, is_told: bool) -> None:
     stats: dict[str, object] = {} if load is None else {"load": load, "cores": 2}
     told = [
-        headline(dataclasses.replace(verdict(valid), stats=stats)).more
-        for valid in (Validity.UNKNOWN, Validity.INVALID, Validity.VALID)
+        headline(dataclasses.replace(verdict(valid), stats=stats, unknown_because=(because,))).more
+        for valid, because in (
+            (Validity.UNKNOWN, "fault-without-effect: 3 faults were confirmed"),
+            (Validity.UNKNOWN, "the run failed: it broke"),
+            (Validity.INVALID, ""),
+            (Validity.VALID, ""),
+        )
     ]
     sentence = (
         f"This may be the cause: the machine was busy, with a load of {load} on 2 cores. Repeat the"
         " run while nothing else runs."
     )
-    assert [sentence in each for each in told] == [is_told, False, False]
+    assert [sentence in each for each in told] == [is_told, False, False, False]
 
 
 def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
