@@ -305,7 +305,7 @@ def _cleans_above_the_high_watermark(example: Example, logs: Logs) -> bool:
             "announced_high_watermark", "announced_by", "announced_epoch", "offset", "completed_ns",
         )
     )  # fmt: skip
-    if not isinstance(offset, int) or not isinstance(read_ns, int):
+    if not (isinstance(mark, int) and isinstance(offset, int) and isinstance(read_ns, int)):
         return False
     served = example.cause.startswith(f"n{by}, leader of epoch {epoch}, served the record")
     return served and any(

@@ -58,7 +58,9 @@ TERMS = {
     "contract": "The judge that demands only what the configuration promises. It is the default.",
     "control": "A system without the bug. Logquake runs the same plans on it for comparison.",
     "coordinator": "The broker that manages a consumer group or a transactional id.",
-    "fault family": "A group of related kinds of faults, such as `partition`. `--nemesis` takes families.",
+    "fault family": (
+        "A group of related kinds of faults, such as `partition`. `--nemesis` takes families."
+    ),
     "final read": "The read of every partition from start to end, after all faults are healed.",
     "harness": "Logquake itself, without brokers and clients. An anomaly of the harness, such as "
     "`fault-without-effect`, makes a verdict unknown, and never invalid.",
