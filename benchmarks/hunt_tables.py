@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.hunt_series import JOURNALS, STEPS, Line, Step
@@ -74,6 +75,10 @@ def _ran(failure: Failure) -> tuple[Item, ...]:
     return (*failure.runs, *failure.repeats)
 
 
+_HEAD = 5
+"""The number of lines of a table without rows."""
+
+
 def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
     """Return the tables in Markdown: what was found, and what was not."""
     rows = [
@@ -111,7 +116,8 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
           f" {', '.join(f'from {first}, fixed in {fixed}' for first, fixed in each.affects)} |"
           for ticket, each in MECHANISMS.items()),
     ]  # fmt: skip
-    return "\n".join([*rows, *beside, *vain, *withdrawn, *means])
+    tables = (each for each in (beside, vain, withdrawn) if len(each) > _HEAD)
+    return "\n".join([*rows, *chain.from_iterable(tables), *means])
 
 
 def _current(lines: Sequence[Line]) -> Sequence[Line]:
