@@ -296,6 +296,7 @@ INNOCENT = [
     ("KAFKA-13727", PARTLY.without("segment at offset 312", "segment at offset 335")),
     ("KAFKA-13727", PARTLY.told(evidence={"value": 8, "readers": [3713]})),
     ("KAFKA-13727", PARTLY.without("11:36:10", "11:38:10")),
+    ("KAFKA-13727", PARTLY.told(cause="it was appended behind its marker (KAFKA-14402)")),
     # Another reason.
     ("KAFKA-7414", EXITED.told(sentence=str(EXITED.example["sentence"]).replace(
         "log truncation is not allowed", "the disk is full"))),
