@@ -326,8 +326,8 @@ _PARTLY = (
 def _cleans_a_part_of_a_segment(example: Example, logs: Logs) -> bool:
     """Return whether a broker cleaned a segment only in part, before a record was read from it.
 
-    The offset map was full at an offset below the record, in the same segment. Records that may have
-    come late, behind their marker, do not count (KAFKA-14402).
+    The offset map was full at an offset below the record, in the same segment. Records that may
+    have come late, behind their marker, do not count (KAFKA-14402).
     """
     table, ops = logs.run.table("polls"), example.evidence.get("readers")
     if not isinstance(ops, list) or not table.exists() or "KAFKA-14402" in example.cause:
