@@ -1,6 +1,7 @@
 """The settings of all tests, and fixtures for several test folders."""
 
 import gc
+import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -33,6 +34,11 @@ settings.register_profile(
 # `pytest --hypothesis-profile search`.
 settings.register_profile("logquake", settings.get_profile("search"), derandomize=True)
 settings.load_profile("logquake")
+
+CI = os.environ.get("CI") == "true"
+SESSION_OF_CI_S = 3_900
+"""The longest session on CI, in seconds: then it ends and lists its failures. CI would end it
+after 90 minutes without a list."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +94,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return  # A worker starts no workers. A suite plays several runs at once by itself.
     elif getattr(option, "numprocesses", 0) is None and option.dist == "no":
         spread(option)
+        if CI:
+            option.session_timeout = SESSION_OF_CI_S
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -128,6 +136,32 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     if report.skipped:
         report.outcome, report.longrepr = "failed", f"skipped as a whole: {report.longrepr}"
     return report
+
+
+class Told:
+    """Prints each failure when it happens, because a session on CI may be ended from outside."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        """Print to the terminal of this reporter."""
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the test, its phase, its duration and the last lines of the failure."""
+        if report.failed:
+            phase = f"{report.when} failed after {report.duration:.0f} s"
+            last = [line for line in report.longreprtext.splitlines() if line.strip()][-4:]
+            self._reporter.ensure_newline()
+            self._reporter.write_line(f"{report.nodeid}: {phase}")
+            for line in last:
+                self._reporter.write_line(f"    {line[:300]}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """On CI, tell of each failure at once. Workers have no terminal."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if CI and reporter is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Told(reporter), "told")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -104,6 +104,13 @@ def test_root_on_ci_leaves_nothing_out_and_an_ordinary_user_does(tmp_path: Path)
     assert ("though `./setup test` installs what it needs" in said) == (os.geteuid() == 0)
 
 
+def test_ci_tells_of_each_failure_when_it_happens(tmp_path: Path) -> None:
+    _, said = session(tmp_path, "def test_one():\n    assert 1 == 2\n", CI="true")
+    assert said.index("test_one: call failed after") < said.index("= FAILURES =")
+    _, said = session(tmp_path, "def test_one():\n    assert 1 == 2\n")
+    assert "call failed after" not in said
+
+
 def test_inside_of_a_hub_a_mark_was_asked_before_and_a_skip_would_be_seen_by_nobody(
     tmp_path: Path,
 ) -> None:
