@@ -31,6 +31,7 @@ def played(plan: str, store: Path, *words: str) -> tuple[Verdict, RunPaths]:
     return verdict, paths
 
 
+@pytest.mark.night
 def test_transactions_under_faults_keep_their_promises(tmp_path: Path) -> None:
     verdict, paths = played("txn.toml", tmp_path)
     assert any("writes are transactions" in each for each in verdict.guarantees)

@@ -240,7 +240,7 @@ def test_a_new_night_winds_up_the_one_before(tmp_path: Path, suite: Path) -> Non
     assert len(state.having(Phase.JUDGED)) == 2
 
 
-@pytest.mark.everything
+@pytest.mark.night
 def test_a_night_that_is_interrupted_says_so_until_it_is_resumed(
     tmp_path: Path, suite: Path
 ) -> None:
