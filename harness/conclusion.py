@@ -15,7 +15,10 @@ from results.record.verdict import Verdict
 from results.report import write_report
 from results.show import print_details, print_sentence
 from results.store import typed
+from results.tables import RunTables
+from results.wording.faults import fault_lines
 from results.wording.naming import names_of
+from results.wording.plural import many
 
 
 def conclude(
@@ -60,6 +63,9 @@ def conclude(
         say(compared)
     page = write_report(paths)
     say_page(console, page)
+    if faults := fault_lines(RunTables(paths)):
+        confirmed = sum(each.confirmed_s is not None for each in faults)
+        say(f"{confirmed} of {many(len(faults), 'fault')} confirmed by measurement")
     print_details(verdict, console, names=names_of(paths))
     timer.drawn(paths)
     pack_streams(paths)

@@ -45,6 +45,20 @@ def phases(milestones: Sequence[Milestone], timings: Timings) -> list[RunPhase]:
     ]
 
 
+def counted_from(milestones: Sequence[Milestone]) -> str:
+    """Return a sentence that says how to compare times of the run with `at_s` of its plan.
+
+    The sentence is empty if the record does not have the start of the main phase.
+    """
+    main = next((each.at_ns for each in milestones if each.name == "main"), None)
+    if main is None:
+        return ""
+    return (
+        f"Times count from the start of the run. The main phase began at {main / NS_PER_S:.1f} s;"
+        " at_s of a plan counts from there."
+    )
+
+
 def whole_s(timings: Timings) -> float | None:
     """Return the seconds from the start of the command to the finished page; None if unknown."""
     if timings.began_ns is None or timings.drawn_ns is None:

@@ -8,6 +8,7 @@ write itself is made harmless by `inert`, and the template escapes it.
 import itertools
 import shlex
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ from results.page.replicas import ReplicaWindow, replica_window
 from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
+from results.page.truncations import truncations_of
 from results.page.twins import twin_of
+from results.phases import counted_from
 from results.plots.canvas import load as load_plots
 from results.plots.canvas import standalone
 from results.plots.latency import lag_plot, latency_plot
@@ -171,10 +174,24 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
         "window": _witness_window(tables, head),
         "anomalies": ranked[:MAX_ANOMALIES],
         "follows": _followers(ranked[:MAX_ANOMALIES], found),
+        "places": {name: _places(each) for name, each in ranked[:MAX_ANOMALIES]},
         "more_anomalies": max(0, len(ranked) - MAX_ANOMALIES),
         "windows": _windows(tables, ranked[:MAX_ANOMALIES], head),
         "final_files": final_files(paths, head.witness),
+        "truncations": truncations_of(tables),
     }
+
+
+def _places(summary: AnomalySummary) -> str:
+    """Return the number of examples in each partition, if there are several partitions: `a 2, b 1`.
+
+    The text is empty if the verdict does not have an example of each anomaly.
+    """
+    if len(summary.examples) < summary.count:
+        return ""
+    found = Counter(f"{each.topic}-{each.partition}" for each in summary.examples if each.topic)
+    counts = sorted(found.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{place} {count}" for place, count in counts) if len(counts) > 1 else ""
 
 
 def _followers(
@@ -200,6 +217,7 @@ def _statistics(
         "faults": faults,
         "shown_faults": _shown_faults(faults, found),
         "fault_kinds": kind_lines(faults),
+        "counted_from": counted_from(milestones),
         "plots": {name: Markup(svg) for name, svg in drawn.items()},  # noqa: S704 - our own SVG
         "figures": figures(tables),
         "outages": broken,

@@ -17,7 +17,8 @@ from results.page.investigation import Investigation, investigate
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.setting import setting_rows
-from results.phases import phases, whole_s
+from results.page.truncations import truncations_of
+from results.phases import counted_from, phases, whole_s
 from results.print_table import STYLES, print_table, say, say_page
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
@@ -38,6 +39,7 @@ from results.wording.resting import resting, unshown_count
 
 _MAX_FAULTS = 40
 _MAX_OUTAGES = 8
+_MAX_TRUNCATIONS = 40
 _MAX_ANOMALIES, _MAX_REASONS = 60, 40
 
 
@@ -72,7 +74,8 @@ def show_run(paths: RunPaths, console: Console) -> None:
     if found.verdict:
         _print_anomalies(found.verdict, console, tone=found.head.tone, names=found.names)
         _print_resting(found.verdict, console)
-    _print_faults(found.faults, console)
+    _print_faults(found, console)
+    _print_truncations(tables, console)
     _print_figures(tables, found, console)
     _print_coverage(found.coverage, console)
     _print_phases(paths, found, console)
@@ -258,7 +261,8 @@ def _cell_text(cell: Cell, place: str, names: Names) -> str:
     return f"{'≠' if cell.differs else ''}{names.cell(cell.text, place) or 'nothing'}{epoch}{also}"
 
 
-def _print_faults(faults: list[FaultLine], console: Console) -> None:
+def _print_faults(found: Investigation, console: Console) -> None:
+    faults = found.faults
     if not faults:
         return
     rows = [
@@ -275,6 +279,8 @@ def _print_faults(faults: list[FaultLine], console: Console) -> None:
     print_table(console, ("fault", "planned for", "hit", "from (s)", "to (s)", "confirmed"), rows)
     if (more := len(faults) - _MAX_FAULTS) > 0:
         say(console, f"and {many(more, 'more fault')}")
+    if counted := counted_from(found.milestones):
+        say(console, f"({counted})", style="dim")
     for fault in faults[:_MAX_FAULTS]:
         _print_measured(fault, console)
     columns = ("faults by kind", "planned", "confirmed", "without effect", "healed", "not healed")
@@ -299,6 +305,19 @@ def _print_measured(fault: FaultLine, console: Console) -> None:
     if told:
         hit = fault.nodes or fault.target
         say(console, f"{fault.kind} of {hit} at {fault.requested_s:.1f} s: {told}", style="dim")
+
+
+def _print_truncations(tables: RunTables, console: Console) -> None:
+    found = truncations_of(tables)
+    if not found:
+        return
+    rows = [
+        (each.node, each.place, str(each.offset), each.when or "-", each.reason)
+        for each in found[:_MAX_TRUNCATIONS]
+    ]
+    print_table(console, ("truncated its log", "partition", "from offset", "when", "why"), rows)
+    if (more := len(found) - _MAX_TRUNCATIONS) > 0:
+        say(console, f"and {many(more, 'more truncation')}")
 
 
 def _print_coverage(found: Coverage | None, console: Console) -> None:
@@ -347,7 +366,7 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
         lines = [
             (each.place, each.longest, each.seconds, each.calm) for each in broken[:_MAX_OUTAGES]
         ]
-        columns = ("took nothing", "longest (s)", "in all (s)", "outside of faults (s)")
+        columns = ("unavailable", "longest (s)", "in all (s)", "outside of faults (s)")
         print_table(console, columns, lines)
         if len(broken) > _MAX_OUTAGES:
             say(console, f"and {many(len(broken) - _MAX_OUTAGES, 'more partition')}")

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 
+from results.page.truncations import with_nodes
 from results.print_table import print_table, say
 from results.record.atomic import StoreError
 from results.record.clock import seconds
@@ -187,7 +188,7 @@ def _print_truncations(tables: RunTables, sends: pa.Table, console: Console) -> 
         end = pc.field("to_offset")  # Null: the end of the log.
         cut = (pc.field("from_offset") <= send["offset"]) & (end.is_null() | (end > send["offset"]))
         rows += [
-            (row["node"], _place(row), str(row["from_offset"]), row["reason"] or "")
+            (row["node"], _place(row), str(row["from_offset"]), with_nodes(row["reason"] or ""))
             for row in tables.record("truncations", filters=here & cut).to_pylist()
         ]
     if rows:

@@ -1,10 +1,18 @@
 """The example of the page that explains how to add a checker works as the page says."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
+
+from checkers import columns, group, protocol
+from checkers import findings as checker_findings
+from results.record import verdict
+from tests.checkers.partition_rows import whole_run
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "extending" / "checker.md"
@@ -35,6 +43,31 @@ def test_the_checker_of_the_page_is_added_and_judges_a_sample(tmp_path: Path) ->
     (told,) = re.findall(r'The example reports "(.*?)"', page)
     assert told in _logquake(tmp_path, "check", "--engine", "local", "sample:valid")
     assert "acknowledged sends that took more than 1 s" in _logquake(tmp_path, "help", "slow-send")
+
+
+def test_the_example_for_a_whole_run_counts_the_empty_polls_of_each_process(
+    tmp_path: Path,
+) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(def _check.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"Counter": Counter, "NAME": "empty-poll"}
+    for module in (columns, checker_findings, group, protocol, verdict):
+        names |= vars(module)
+    (tmp_path / "empty_poll.py").write_text(code, encoding="utf-8")
+    check = runpy.run_path(str(tmp_path / "empty_poll.py"), names)["_check"]
+    polls = [(1, 0, "ok"), (1, 3, "ok"), (2, 0, "ok"), (2, 0, "ok"), (3, 0, "fail")]
+    ops = [
+        {"op_id": at, "process": process, "f": "poll", "outcome": outcome, "messages": messages}
+        for at, (process, messages, outcome) in enumerate(polls)
+    ]
+    told = check(whole_run(ops=ops))
+    assert [each.sentence for each in told.anomalies] == [
+        "process 1 polled 1 times without a message",
+        "process 2 polled 2 times without a message",
+    ]  # fmt: skip
+    assert told.rows == len(polls) - 1
+    (why,) = check(whole_run(ops=[])).unshown
+    assert why.startswith("no poll succeeded")
 
 
 def _logquake(folder: Path, *arguments: str) -> str:

@@ -5,17 +5,16 @@ a log ended at 25 and later at 24, it was truncated at 24 or lower, and may have
 an observation is assigned to a recorded truncation only if no other recorded truncation fits.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from results.page.case import Case, Look, Row
+from results.page.truncations import with_nodes
 from results.record.clock import NS_PER_S, seconds
 from results.wording.faults import TAKERS, FaultLine
 
-_BROKER = re.compile(r"\bbroker (\d+)\b")
 LATE_S = 2.0
 """At its recorded time, an observation may be this many seconds old: two request timeouts."""
 _SAME_CUT_S = 1.0
@@ -244,7 +243,7 @@ def _seen(one: Look, two: Look, then: str) -> str:
 def _words(cut: int, rows: Sequence[Row]) -> str:
     """Return a truncation as text. Add the reason if all rows of this offset have the same one."""
     why = {row["reason"] for row in rows if row["from_offset"] == cut}
-    reason = _BROKER.sub(r"n\1", why.pop()) if len(why) == 1 else ""
+    reason = with_nodes(why.pop()) if len(why) == 1 else ""
     return f"truncated its log at offset {cut}" + (f" ({reason})" if reason else "")
 
 

@@ -371,7 +371,7 @@ def _back(effect: Json) -> str:
     took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
     if "was_gone" not in effect:
         return took
-    return f"{took} (not registered before: {', '.join(effect['was_gone'] or ()) or 'none'})"
+    return f"{took} (not registered meanwhile: {', '.join(effect['was_gone'] or ()) or 'none'})"
 
 
 def _superseded(effect: Json) -> str:

@@ -210,7 +210,7 @@ def test_show_takes_a_value_by_its_name_and_by_its_number() -> None:
     assert "no client read it" in lost
     assert "no replica's log has it" in lost
     cut = lost.partition("replicas that at some time truncated their log")[2]
-    assert "n2    log-0-0    263          follower of broker 3: epoch 0 ends at offset" in cut
+    assert "n2    log-0-0    263          follower of n3: epoch 0 ends at offset" in cut
     assert "truncated" not in shown(LOSS, "log-0-0:v1")
 
 

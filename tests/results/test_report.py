@@ -80,7 +80,7 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     page = Page(write_report(make_run()).read_text(encoding="utf-8"))
     assert list(page.sections) == [
         "verdict", "witness", "axis", "lines", "again", "setting", "class", "bundle", "promised",
-        "anomalies", "timeline", "statistics", "plots", "faults", "checks",
+        "anomalies", "timeline", "truncations", "statistics", "plots", "faults", "checks",
         "environment", "files",
     ]  # fmt: skip
     verdict = page.text("verdict")
@@ -102,6 +102,7 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     assert "logquake check runs/log/20261121T104500Z-7" in page.text("again")
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
+    assert "n1 log-0-1 120 27.400 s follower of n2 in epoch 5" in page.text("truncations")
 
 
 def test_what_follows_from_the_cause_is_told_with_its_reason(make_run: MakeRun) -> None:

@@ -18,7 +18,9 @@ LOGQUAKE = str(Path(sys.executable).parent / "logquake")
 CORES = 2
 
 
-@pytest.mark.parametrize(("name", "minutes"), [("half-hour", 30), ("night", 480)])
+@pytest.mark.parametrize(
+    ("name", "minutes"), [("five-minutes", 5), ("half-hour", 30), ("night", 480)]
+)
 def test_a_suite_fits_in_its_budget_with_time_for_repeats(name: str, minutes: int) -> None:
     suite = load_suite(NIGHTLY / f"{name}.toml")
     assert (suite.name, suite.budget) == (name, minutes * 60)

@@ -1,0 +1,53 @@
+"""Lists the truncations of replicas' logs in a run: by which node, where, and why."""
+
+import re
+from dataclasses import dataclass
+
+from results.record.clock import seconds
+from results.tables import RunTables
+
+_BROKER = re.compile(r"\bbroker (\d+)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """A truncation of a replica's log.
+
+    Attributes:
+        node: The node with the log, `n2`.
+        place: The partition, `log-0-1`.
+        offset: The log end offset after the truncation.
+        when: The time of the observation; an empty string if the record has none.
+        reason: The reason, with the names of nodes; an empty string if the record has none.
+    """
+
+    node: str
+    place: str
+    offset: int
+    when: str
+    reason: str
+
+
+def truncations_of(tables: RunTables) -> list[Truncation]:
+    """Return all truncations of a run, by partition, node and offset. Kafka's own topics are last.
+
+    Only brokers' own logs tell of truncations, and many of their lines have no time in the record.
+    """
+    found = [
+        Truncation(
+            node=row["node"] or "?",
+            place=f"{row['topic']}-{row['partition']}",
+            offset=-1 if row["from_offset"] is None else row["from_offset"],
+            when="" if row["observed_ns"] is None else seconds(row["observed_ns"]),
+            reason=with_nodes(row["reason"] or ""),
+        )
+        for row in tables.record("truncations").to_pylist()
+    ]
+    return sorted(
+        found, key=lambda each: (each.place[:2] == "__", each.place, each.node, each.offset)
+    )
+
+
+def with_nodes(reason: str) -> str:
+    """Return the reason of a truncation with names of nodes: `broker 2` becomes `n2`."""
+    return _BROKER.sub(r"n\1", reason)
