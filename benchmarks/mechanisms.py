@@ -5,17 +5,19 @@ of the brokers. The rule is met only if both show the ticket's mechanism for thi
 its partition, broker and offsets. The ticket counts only on releases that have the bug.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 import pyarrow.parquet as pq
 
-from cluster.nodes import ZOOKEEPER_MACHINE, is_controller
-from results.environment import read_environment
-from results.record.clock import NS_PER_S
+from benchmarks.cleaner_mechanisms import (
+    cleans_a_part_of_a_segment,
+    cleans_above_the_high_watermark,
+    keeps_an_abort,
+    removes_a_marker,
+)
+from benchmarks.node_logs import Logs, logged_s, place_of
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
 from results.record.verdict import Example
@@ -23,35 +25,10 @@ from results.verdict_json import read_verdict
 from results.wording.headline import decides
 
 VERDICT = "verdict.json"
-_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
-RULES = 4
+RULES = 5
 """The version of the rules. In version 1, a text anywhere in a file was enough. Version 2 never
-found which brokers were out of sync. Version 4 has new rules for four tickets."""
-
-
-@dataclass(frozen=True, slots=True)
-class Logs:
-    """The logs of a run's nodes."""
-
-    run: RunPaths
-
-    @property
-    def nodes(self) -> list[str]:
-        """The nodes with logs."""
-        return sorted(each.parent.name for each in self.run.root.glob("nodes/*/logs"))
-
-    @property
-    def brokers(self) -> list[str]:
-        """The brokers with logs."""
-        return [
-            each for each in self.nodes if each != ZOOKEEPER_MACHINE and not is_controller(each)
-        ]
-
-    def of(self, node: str, name: str = "server.log") -> str:
-        """Return the text of a node's log, the oldest file first; empty without a file."""
-        found = self.run.root.glob(f"nodes/{node}/logs/**/{name}*")
-        files = sorted(found, key=lambda each: (each.name == name, each.name))
-        return "".join(each.read_text("utf-8", "replace") for each in files if each.is_file())
+found which brokers were out of sync. Version 4 has new rules for four tickets. Version 5 knows a
+second effect of KAFKA-14055."""
 
 
 Rule = Callable[[Example, Logs], bool]
@@ -106,10 +83,6 @@ def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _place(example: Example) -> str:
-    return f"{example.topic}-{example.partition}"
-
-
 def _out_of_sync(example: Example, logs: Logs) -> list[str]:
     """Return the brokers with logs that are not in the ISR of an `isr-not-restored` anomaly."""
     isr = {f"n{each}" for each in _brokers(example, "isr")}
@@ -149,7 +122,7 @@ def _truncates_late(example: Example, logs: Logs) -> bool:
     if not isinstance(mark, int) or not isinstance(end, int):
         return False
     text, cut = logs.of(str(example.evidence.get("node"))), -1
-    for each in re.finditer(_TRUNCATES.format(place=re.escape(_place(example))), text):
+    for each in re.finditer(_TRUNCATES.format(place=re.escape(place_of(example))), text):
         to, high, low = (int(number or -1) for number in each.groups())
         if to >= 0:
             cut = to
@@ -174,7 +147,7 @@ def _skips_truncation(example: Example, logs: Logs) -> bool:
     if not found or not isinstance(offset, int):
         return False
     between, follower = found.groups()
-    place = re.escape(_place(example))
+    place = re.escape(place_of(example))
     added = rf"\[{place}, initOffset (\d+) to broker BrokerEndPoint\((\d+),"
     leaders = [
         each[2] for each in re.finditer(added, logs.of(follower)) if int(each[1]) <= offset
@@ -245,7 +218,7 @@ def _log_with_both(example: Example, logs: Logs) -> str:
 
 
 def _removes_the_new_replica(example: Example, logs: Logs) -> bool:
-    place = re.escape(_place(example))
+    place = re.escape(place_of(example))
     budget_s = example.evidence.get("budget_s")
     return isinstance(budget_s, float) and any(
         _removes(logs, node, place, budget_s=budget_s) for node in _out_of_sync(example, logs)
@@ -264,103 +237,9 @@ def _removes(logs: Logs, node: str, place: str, *, budget_s: float) -> bool:
     if not stray or not re.search(refused, logs.of(node, "state-change.log")):
         return False
     behind = text[stray.end() :]
-    removed_s = _logged_s(rf"Log for partition {place} is renamed to ", behind)
-    made_s = _logged_s(rf"Created log for partition {place} ", behind)
+    removed_s = logged_s(rf"Log for partition {place} is renamed to ", behind)
+    made_s = logged_s(rf"Created log for partition {place} ", behind)
     return bool(removed_s) and all(each - removed_s[0] > budget_s for each in made_s)
-
-
-def _logged_s(pattern: str, text: str) -> list[float]:
-    """Return the times, in seconds, of the lines of a log that match a pattern."""
-    lines = re.finditer(rf"^\[({_TIME})\][^\n]*{pattern}", text, re.MULTILINE)
-    return [_at_s(each[1]) for each in lines]
-
-
-def _at_s(time: str) -> float:
-    """Return a time of a log in seconds since 1970."""
-    return datetime.fromisoformat(time.replace(",", ".")).timestamp()
-
-
-def _removes_a_marker(example: Example, _logs: Logs) -> bool:
-    """Return whether a cleaner removed the marker of a transaction that was read as committed."""
-    removed = (
-        r"its marker was written by .* read the record as committed.*: a cleaner removed the marker"
-        r" and kept the record; the record at offset \d+ has the key of a commit marker"
-    )
-    return re.search(removed, example.cause) is not None
-
-
-_CLEANED = re.compile(
-    rf"^\[({_TIME})\][^\n]*Swapping in cleaned segment [^\n]*/(?P<place>[^/\n]+), topic=[^\n]*"
-    r"highWatermark=(?P<mark>\d+)(?:(?!Swapping in)[\s\S])*?"
-    r"cleaned log (?P=place) \(dirty section = \[\d+, (?P<end>\d+)\]",
-    re.MULTILINE,
-)
-
-
-def _cleans_above_the_high_watermark(example: Example, logs: Logs) -> bool:
-    """Return whether the leader that served a read had cleaned above its high watermark before."""
-    mark, by, epoch, offset, read_ns = (
-        example.evidence.get(name)
-        for name in (
-            "announced_high_watermark", "announced_by", "announced_epoch", "offset", "completed_ns",
-        )
-    )  # fmt: skip
-    if not (isinstance(mark, int) and isinstance(offset, int) and isinstance(read_ns, int)):
-        return False
-    served = example.cause.startswith(f"n{by}, leader of epoch {epoch}, served the record")
-    return served and any(
-        each["place"] == _place(example)
-        and int(each["mark"]) == mark <= offset < int(each["end"])
-        and _at_s(each[1]) <= _began_s(logs) + read_ns / NS_PER_S
-        for each in _CLEANED.finditer(logs.of(f"n{by}"))
-    )
-
-
-_PARTLY = (
-    r"^\[({time})\][^\n]*Building offset map for log {place} for \d+ segments in offset range"
-    r" \[\d+, (\d+)\)(?:(?!Building offset map for log)[\s\S])*?"
-    r"cleaned log {place} \(dirty section = \[\d+, (\d+)\]"
-)
-
-
-def _cleans_a_part_of_a_segment(example: Example, logs: Logs) -> bool:
-    """Return whether a broker cleaned a segment only in part, before a record was read from it.
-
-    The offset map was full at an offset below the record, in the same segment. Records that may
-    have come late, behind their marker, do not count (KAFKA-14402).
-    """
-    table, ops = logs.run.table("polls"), example.evidence.get("readers")
-    if not isinstance(ops, list) or not table.exists() or "KAFKA-14402" in example.cause:
-        return False
-    columns = ["op_id", "complete_ns", "value"]
-    reads = pq.read_table(table, columns=columns, filters=[("op_id", "in", ops)]).to_pylist()
-    ended = [
-        each["complete_ns"] for each in reads if each["value"] == example.evidence.get("value")
-    ]
-    if not ended or None in ended:
-        return False
-    until_s, offset = _began_s(logs) + max(ended) / NS_PER_S, example.offset
-    place = re.escape(_place(example))
-    for node in logs.brokers:
-        text = logs.of(node)
-        rolled = [
-            int(each) for each in re.findall(
-                rf"partition={place},[^\n]*Rolled new log segment at offset (\d+)", text
-            )
-        ]  # fmt: skip
-        cleaned = re.finditer(_PARTLY.format(time=_TIME, place=place), text, re.MULTILINE)
-        for each in cleaned:
-            full, end = int(each[3]), int(each[2])
-            same_segment = not any(full < base <= offset for base in rolled)
-            if full <= offset < end and same_segment and _at_s(each[1]) <= until_s:
-                return True
-    return False
-
-
-def _began_s(logs: Logs) -> float:
-    """Return when the run began, in seconds since 1970, on the brokers' clocks."""
-    began = read_environment(logs.run.environment).get("started_unix_s")
-    return began if isinstance(began, float) else math.inf
 
 
 def _exits_at_its_fetch(example: Example, _logs: Logs) -> bool:
@@ -441,7 +320,7 @@ MECHANISMS = {
         " stray one, removed it, and made no other within the budget",
     ),
     "KAFKA-13727": Mechanism(
-        breaks=("G1a",), is_shown=_cleans_a_part_of_a_segment,
+        breaks=("G1a",), is_shown=cleans_a_part_of_a_segment,
         affects=(("0.11.0.0", "2.8.2"), ("3.0.0", "3.0.2"), ("3.1.0", "3.1.1")),
         where="server.log, polls.parquet",
         means="before the read, a broker's cleaner had cleaned the segment of the aborted record"
@@ -449,13 +328,17 @@ MECHANISMS = {
         " that the record came late (KAFKA-14402)",
     ),
     "KAFKA-14055": Mechanism(
-        breaks=("lost-write", "torn-transaction"), is_shown=_removes_a_marker, where=VERDICT,
+        breaks=("lost-write", "torn-transaction"), where=f"{VERDICT}, server.log, sends.parquet",
+        is_shown=lambda *shown: removes_a_marker(*shown) or keeps_an_abort(*shown),
         affects=(("2.3.0", "3.0.2"), ("3.1.0", "3.1.2"), ("3.2.0", "3.2.1")),
         means="the record was read as committed, but the log has no marker of its transaction any"
-        " more: a cleaner removed the marker, and a later committed record has the marker's key",
+        " more: a cleaner removed the marker, and a later committed record has the marker's key."
+        " Or a cleaner's pass over an abort of the same producer could remove the abort's marker"
+        " this way, and exactly the logs in which the next pass went beyond the record lack the"
+        " record; or this pass was the last one, and the final read skipped the record",
     ),
     "KAFKA-13194": Mechanism(
-        breaks=("uncommitted-read",), is_shown=_cleans_above_the_high_watermark,
+        breaks=("uncommitted-read",), is_shown=cleans_above_the_high_watermark,
         affects=(("0.11.0.0", "3.1.0"),), where=f"{VERDICT}, server.log",
         means="before the read, the cleaner of the leader that served it cleaned the record's"
         " segment above the high watermark that this leader reports after the read",

@@ -27,6 +27,7 @@ from checkers.acknowledger import (
     read_whole,
 )
 from checkers.changes import NEVER_NS
+from checkers.cleaner_losses import removed_by_cleaner
 from checkers.client_reasons import sent
 from checkers.columns import NONE, equal, ints
 from checkers.controllers_log import isr_before
@@ -121,6 +122,7 @@ def cause_of_loss(
         or _below_the_starts(group, record)
         or _dropped(group, record, by)
         or _at_stop(group, record, by)
+        or removed_by_cleaner(group, record, by)
     ):
         return told + how
     return _by_election(group, record, by, what=what, acks=acks)

@@ -113,7 +113,7 @@ def _there(group: Group) -> VersionOrder:
     order = group.view(version_order)
     if not group.facts.compacted:
         return order
-    return order.without(order.values[~within(order.values, stayed(group))])
+    return order.without(order.values[~within(order.values, stayed(group))]).last_copies()
 
 
 def _kept(group: Group) -> VersionOrder:

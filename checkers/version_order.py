@@ -54,6 +54,14 @@ class VersionOrder:
         kept = ~within(self.values, values)
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
 
+    def last_copies(self) -> "VersionOrder":
+        """Return the order with only the last offset of each value.
+
+        All copies of a message have the same key, so a cleaner may remove each but the last one.
+        """
+        last = self.last_index(self.values) == np.arange(len(self.values))
+        return VersionOrder(offsets=self.offsets[last], values=self.values[last])
+
     def last_index(self, values: Ints) -> Ints:
         """Return the last index of each value in the order; -1 if the value is missing."""
         at = first_match(values, self.values[::-1])

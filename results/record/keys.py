@@ -21,8 +21,8 @@ _MARK = struct.Struct(">QI")
 MARK_BYTES = _MARK.size
 _KEY = struct.Struct(">I")
 _HALF = 32
-COMMIT_MARKER_KEY = 1
-"""The number of the key whose bytes are those of a commit marker."""
+ABORT_MARKER_KEY, COMMIT_MARKER_KEY = 0, 1
+"""The numbers of the keys whose bytes are those of the markers of transactions."""
 _TOMBSTONES = 8
 """On average, one message out of this many has no payload."""
 

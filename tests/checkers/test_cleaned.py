@@ -290,6 +290,23 @@ def test_a_reader_may_jump_over_what_may_be_gone_and_nothing_else() -> None:
     assert [each.evidence["skipped_values"] for each in over] == [[OTHER]]
 
 
+def test_a_reader_may_jump_over_a_copy_if_the_log_has_a_later_copy() -> None:
+    copies = [(0, OLD), (1, OTHER), (2, OTHER)]
+    early = [{**row, "phase": "main", "op_id": 80} for row in read_back(copies)]
+    late = [
+        {**row, "phase": "recovery", "op_id": 81}
+        for row in read_back([copies[0], copies[2], (3, TAIL)])
+    ]
+    failed = Sent(value=value(2), outcome="fail", placed=False)
+    sends = [Sent(value=OLD), failed, Sent(value=OTHER)]
+    log = [(0, OLD), (2, OTHER)]
+    on = partition(sends, alike(log), read=log, polls=[*early, *late])
+    assert found(INT_SKIP, on).anomalies == ()
+    jumped = partition(sends, alike(log), read=log, polls=[*early, late[0], late[2]])
+    over = found(INT_SKIP, jumped).anomalies
+    assert [each.evidence["skipped_offsets"] for each in over] == [[2]]
+
+
 def test_half_a_transaction_is_shown_only_if_the_other_half_is_there() -> None:
     assert torn_transaction.CHECKER.applies(about())
     on = partition(TWO, {"n1": LAST}, read=LAST)
