@@ -29,7 +29,6 @@ from results.page.replicas import ReplicaWindow, replica_window
 from results.page.setting import setting_rows
 from results.page.story import StoryPage, story_page
 from results.page.timeline import timeline
-from results.page.truncations import truncations_of
 from results.page.twins import twin_of
 from results.phases import counted_from
 from results.plots.canvas import load as load_plots
@@ -178,7 +177,7 @@ def _evidence(paths: RunPaths, tables: RunTables, found: Investigation) -> dict[
         "more_anomalies": max(0, len(ranked) - MAX_ANOMALIES),
         "windows": _windows(tables, ranked[:MAX_ANOMALIES], head),
         "final_files": final_files(paths, head.witness),
-        "truncations": truncations_of(tables),
+        "truncations": found.truncations,
     }
 
 

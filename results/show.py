@@ -17,7 +17,6 @@ from results.page.investigation import Investigation, investigate
 from results.page.outages import outages
 from results.page.replicas import Cell, ReplicaWindow, replica_window
 from results.page.setting import setting_rows
-from results.page.truncations import truncations_of
 from results.phases import counted_from, phases, whole_s
 from results.print_table import STYLES, print_table, say, say_page
 from results.record.atomic import StoreError
@@ -39,6 +38,8 @@ from results.wording.resting import resting, unshown_count
 
 _MAX_FAULTS = 40
 _MAX_OUTAGES = 8
+_OPS = {"assign", "crash"}
+"""The ops that the table of operations explains."""
 _MAX_TRUNCATIONS = 40
 _MAX_ANOMALIES, _MAX_REASONS = 60, 40
 
@@ -75,7 +76,7 @@ def show_run(paths: RunPaths, console: Console) -> None:
         _print_anomalies(found.verdict, console, tone=found.head.tone, names=found.names)
         _print_resting(found.verdict, console)
     _print_faults(found, console)
-    _print_truncations(tables, console)
+    _print_truncations(found, console)
     _print_figures(tables, found, console)
     _print_coverage(found.coverage, console)
     _print_phases(paths, found, console)
@@ -307,16 +308,15 @@ def _print_measured(fault: FaultLine, console: Console) -> None:
         say(console, f"{fault.kind} of {hit} at {fault.requested_s:.1f} s: {told}", style="dim")
 
 
-def _print_truncations(tables: RunTables, console: Console) -> None:
-    found = truncations_of(tables)
-    if not found:
+def _print_truncations(found: Investigation, console: Console) -> None:
+    if not found.truncations:
         return
     rows = [
-        (each.node, each.place, str(each.offset), each.when or "-", each.reason)
-        for each in found[:_MAX_TRUNCATIONS]
+        (each.node, each.place, str(each.offset), each.when or "not known", each.reason)
+        for each in found.truncations[:_MAX_TRUNCATIONS]
     ]
     print_table(console, ("truncated its log", "partition", "from offset", "when", "why"), rows)
-    if (more := len(found) - _MAX_TRUNCATIONS) > 0:
+    if (more := len(found.truncations) - _MAX_TRUNCATIONS) > 0:
         say(console, f"and {many(more, 'more truncation')}")
 
 
@@ -352,7 +352,7 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
             (f, *counts, total) for f, counts, total in sums.operations
         ]
         print_table(console, ("operation", *sums.outcomes, "all"), rows)
-        _print_terms(sums.outcomes, console)
+        _print_terms((*sums.outcomes, *_OPS.intersection(f for f, *_ in rows)), console)
     if sums.held is not None:
         calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
         held = f"held {sums.held:.1%}{calm}"

@@ -103,8 +103,8 @@ def check(  # noqa: PLR0913 - click passes each option
     """Judge stored runs again.
 
     RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, for example
-    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. With --judge, the stored verdict stays
-    as it is.
+    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. If a run has a page, the page is
+    written again. With --judge, the stored verdict and the page stay as they are.
     """
     given = {
         "--history": histories or None,
@@ -132,6 +132,8 @@ def check(  # noqa: PLR0913 - click passes each option
     by_whom = Judge(judge) if judge else None
     runs = _runs_here([name for name in names if not is_uri(name)], store, kept=by_whom is None)
     verdicts = judge_again(runs, by_whom, chosen)
+    if by_whom is None:
+        _write_pages_again(runs)
     uris = [name for name in names if is_uri(name)]
     if uris:
         found, kept = judge_uris(uris, judge=by_whom, engine=chosen, store=by_whom is None)
@@ -145,6 +147,15 @@ def check(  # noqa: PLR0913 - click passes each option
     else:
         _print_all(verdicts, runs, console)
     return _worst(verdicts)
+
+
+def _write_pages_again(runs: Sequence[RunPaths]) -> None:
+    """Write the pages of the runs that have one again, because the stored verdict changed."""
+    from results.report import write_report  # noqa: PLC0415 - most runs of `check` need no page
+
+    for run in runs:
+        if run.report.exists():
+            write_report(run)
 
 
 def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: Console) -> None:

@@ -144,7 +144,7 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     On a terminal, the view is updated while the night is played. Ctrl-C ends the view, not the
     night.
     """
-    folder = _night(name or load_suite(suite_file).name, store, night)
+    folder = _night(name or _suite_name(suite_file, store), store, night)
     console = _log_console()
     shown = status_of(store, folder, now_s=unix_s())
     if not (redraws(console) and shown.led and not shown.state.ended):
@@ -159,6 +159,12 @@ def status(*, suite_file: Path, store: Path, night: str | None, name: str | None
     except KeyboardInterrupt:
         pass
     return exit_code(shown.state)
+
+
+def _suite_name(file: Path, store: Path) -> str:
+    """Return the name of the suite in a file, or the given text if it is the name of a suite."""
+    is_name = not file.exists() and len(file.parts) == 1 and nights_of(store, str(file))
+    return str(file) if is_name else load_suite(file).name
 
 
 def _log_console() -> Console:

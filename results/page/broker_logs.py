@@ -8,12 +8,13 @@ shifted this clock. These times only help a reader to find lines. No verdict dep
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from results.environment import read_environment
+from results.page.truncations import Logged
 from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.reading import open_file
@@ -174,31 +175,37 @@ def clock_about_s(paths: RunPaths) -> float:
     return start[1] if start else 0.0
 
 
-def cuts_logged(paths: RunPaths, place: str) -> dict[str, list[tuple[float, int]]]:
-    """Return the truncations of a partition that each node's log reports.
+def cuts_logged(paths: RunPaths, places: Iterable[str]) -> Mapping[str, Logged]:
+    """Return the truncations of partitions that each node's log reports.
 
     Args:
         paths: The run.
-        place: The partition, `log-0-1`.
+        places: The partitions, `log-0-1`.
 
     Returns:
-        For each node a list of (seconds since the run's start by the broker's clock, offset), in
-        order of time. The result is empty if the record has no start time.
+        For each partition and each node a list of (seconds since the run's start by the broker's
+        clock, offset), in order of time. The result is empty if the record has no start time.
     """
     start = _start(paths)
-    if start is None:
+    named = {place: _names(place) for place in places}
+    if start is None or not named:
         return {}
-    named, found = _names(place), dict[str, list[tuple[float, int]]]()
+    found: dict[str, dict[str, list[tuple[float, int]]]] = {}
     for folder in sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]:
         size = _size(folder / OWN_LOGS[0])
         if size is None or size > MAX_BYTES:
             continue
         zone_s = _zone_s(folder, start[0])
         for line, _ in _lines(folder / OWN_LOGS[0]):
-            cut, at = _cut_to(line, named), _stamp(line)
-            if cut is not None and at is not None:
-                at_s = (at - start[0]).total_seconds() - zone_s
-                found.setdefault(folder.parent.name, []).append((at_s, cut))
+            at = _stamp(line) if b"runcat" in line else None
+            if at is None:
+                continue
+            at_s = (at - start[0]).total_seconds() - zone_s
+            for place, name in named.items():
+                if (cut := _cut_to(line, name)) is not None:
+                    found.setdefault(place, {}).setdefault(folder.parent.name, []).append(
+                        (at_s, cut)
+                    )
     return found
 
 

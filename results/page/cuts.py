@@ -6,25 +6,19 @@ an observation is assigned to a recorded truncation only if no other recorded tr
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from results.page.case import Case, Look, Row
-from results.page.truncations import with_nodes
+from results.page.truncations import SAME_CUT_S, Line, Logged, with_nodes
 from results.record.clock import NS_PER_S, seconds
 from results.wording.faults import TAKERS, FaultLine
 
 LATE_S = 2.0
 """At its recorded time, an observation may be this many seconds old: two request timeouts."""
-_SAME_CUT_S = 1.0
-"""Two log lines about the same truncation are at most this many seconds apart."""
 LOSING = {*TAKERS, "reassignment"}
 """Fault kinds that remove the end of a log without a line in the broker's log."""
-Line = tuple[float, int]
-Logged = Mapping[str, Sequence[Line]]
-"""For each node: (second, offset) of each line that reports a truncation. Nodes with a shifted
-clock are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +143,7 @@ def _deeds(lines: Sequence[Line], rows: Sequence[Row]) -> list[Line]:
     known, told = {row["from_offset"] for row in rows}, list[Line]()
     for at_s, offset in sorted(lines):
         if offset in known and not any(
-            offset == each[1] and at_s - each[0] <= _SAME_CUT_S for each in told
+            offset == each[1] and at_s - each[0] <= SAME_CUT_S for each in told
         ):
             told.append((at_s, offset))
     return told

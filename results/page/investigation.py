@@ -1,6 +1,6 @@
 """Investigate a run's failure once, from the stored files, for both page and terminal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,9 +9,9 @@ from results.page.broker_logs import BrokerLogs, Wanted, broker_logs, clock_abou
 from results.page.case import Case, case_of
 from results.page.close_up import CloseUp, close_up
 from results.page.coverage import Coverage, coverage
-from results.page.cuts import Logged
 from results.page.dated import dated
 from results.page.recurrence import Recurrence, index_beside, recurrence
+from results.page.truncations import Logged, Truncation, truncations_of, with_time
 from results.page.witness import Told, witness_story
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
@@ -61,6 +61,7 @@ class Investigation:
     coverage: Coverage | None
     faults: list[FaultLine]
     milestones: list[Milestone]
+    truncations: list[Truncation]
     plan: Plan | None
     trouble: str = ""
 
@@ -78,11 +79,14 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
     names = Names(tables, plan, scripted=paths.steps.exists())
     case = case_of(tables, head.witness) if head.witness else None
     told, astray = None, _astray(plan, faults)
+    truncated = truncations_of(tables)
+    places = dict.fromkeys([*([case.place] if case else []), *(each.place for each in truncated)])
+    logged = _cuts(paths, places, astray)
     if case is not None:
-        cuts = _cuts(paths, case, astray)
         told = witness_story(
-            case, faults, end_s=_end_s(milestones), cuts=cuts, about_s=clock_about_s(paths)
-        )
+            case, faults, end_s=_end_s(milestones), cuts=logged.get(case.place, {}),
+            about_s=clock_about_s(paths),
+        )  # fmt: skip
     logs = _logs(paths, case, told, astray)
     drawn = None
     if case is not None and told is not None:
@@ -110,6 +114,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         coverage=covered,
         faults=faults,
         milestones=milestones,
+        truncations=[with_time(each, logged) for each in truncated],
         plan=plan,
         trouble=trouble,
     )
@@ -131,16 +136,18 @@ def _astray(plan: Plan | None, faults: Sequence[FaultLine]) -> Callable[[str], b
     return lambda node: elsewhere or node in shifted
 
 
-def _cuts(paths: RunPaths, case: Case, astray: Callable[[str], bool]) -> Logged:
-    """Return the logged truncations of the main anomaly's partition.
-
-    Nodes with a shifted clock are left out.
-    """
+def _cuts(
+    paths: RunPaths, places: Iterable[str], astray: Callable[[str], bool]
+) -> dict[str, Logged]:
+    """Return the logged truncations of partitions. Nodes with a shifted clock are left out."""
     try:
-        logged = cuts_logged(paths, case.place)
+        found = cuts_logged(paths, places)
     except OSError:
         return {}
-    return {node: cuts for node, cuts in logged.items() if not astray(node)}
+    return {
+        place: {node: cuts for node, cuts in logged.items() if not astray(node)}
+        for place, logged in found.items()
+    }
 
 
 def _logs(

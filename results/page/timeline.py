@@ -293,8 +293,8 @@ def _add_availability(sheet: _Sheet, rows: Sequence[Mapping[str, Any]]) -> None:
     bars = []
     for second, (attempted, ok) in sorted(tried.items()):
         if attempted:
-            share = ok / attempted
-            title = f"second {second}: {ok:,} of {attempted:,} attempts succeeded ({share:.1%})"
+            share = min(1.0, ok / attempted)  # A send may succeed in a later second.
+            title = f"second {second}: {attempted:,} sends were under way, {ok:,} succeeded"
             bars += _share_bars(sheet, (second, second + step), share=share, title=title)
     if bars:
         sheet.add("succeeded", bars, height=2 * LANE)

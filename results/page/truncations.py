@@ -1,11 +1,18 @@
 """Lists the truncations of replicas' logs in a run: by which node, where, and why."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from results.record.clock import seconds
 from results.tables import RunTables
 
+Line = tuple[float, int]
+Logged = Mapping[str, Sequence[Line]]
+"""For each node: (second, offset) of each line of its log that reports a truncation of a partition,
+in order of time."""
+SAME_CUT_S = 1.0
+"""Two log lines about the same truncation are at most this many seconds apart."""
 _BROKER = re.compile(r"\bbroker (\d+)\b")
 
 
@@ -17,7 +24,8 @@ class Truncation:
         node: The node with the log, `n2`.
         place: The partition, `log-0-1`.
         offset: The log end offset after the truncation.
-        when: The time of the observation; an empty string if the record has none.
+        when: The time of the observation, or by the broker's own log; an empty string if neither is
+            known.
         reason: The reason, with the names of nodes; an empty string if the record has none.
     """
 
@@ -46,6 +54,20 @@ def truncations_of(tables: RunTables) -> list[Truncation]:
     return sorted(
         found, key=lambda each: (each.place[:2] == "__", each.place, each.node, each.offset)
     )
+
+
+def with_time(truncation: Truncation, logged: Mapping[str, Logged]) -> Truncation:
+    """Return a truncation with the time from its broker's own log, if the log has only one time.
+
+    Args:
+        truncation: The truncation.
+        logged: For each partition, the truncations that brokers logged.
+    """
+    lines = logged.get(truncation.place, {}).get(truncation.node, ())
+    times = [at_s for at_s, offset in lines if offset == truncation.offset]
+    if truncation.when or not times or times[-1] - times[0] > SAME_CUT_S:
+        return truncation
+    return replace(truncation, when=f"{times[0]:.3f} s")
 
 
 def with_nodes(reason: str) -> str:

@@ -15,9 +15,10 @@ from itertools import chain
 
 from results.page.bystanders import bystanders
 from results.page.case import Case, Reign, Row
-from results.page.cuts import LATE_S, LOSING, Logged, begun_s, cuts_of
+from results.page.cuts import LATE_S, LOSING, begun_s, cuts_of
 from results.page.cuts import Told as Dropped
 from results.page.holdings import Holding
+from results.page.truncations import Logged
 from results.record.clock import NS_PER_S, seconds
 from results.record.verdict import Evidence
 from results.wording.faults import FaultLine

@@ -169,7 +169,8 @@ class Plan(Part):
     budgets: Budgets = Budgets()
     minimums: Minimums = Minimums()
     faults: tuple[PlannedFault, ...] | None = None
-    """Handwritten faults; None to schedule faults from the seed."""
+    """Handwritten faults, which replace all random faults (`nemesis`). None: random faults from the
+    seed."""
     scenario: ScenarioPlan | None = None
     """The scenario of a scripted run; ordinary runs have none."""
 

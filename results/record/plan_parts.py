@@ -67,7 +67,8 @@ class PlannedFault(Part):
     target: str = "one"
     """A role expression: n2, one, leader(log-0,1), follower(log-0,1), last-isr(log-0,1), ..."""
     hold_s: float = Field(default=5, gt=0)
-    """The duration of the fault in seconds, until it is healed."""
+    """The seconds from the confirmation of the fault until its heal begins. A heal may take long,
+    for example until a broker has started again."""
 
 
 _NO_CHOICES = {"name", "topic", "transactions"}

@@ -368,10 +368,13 @@ def _quick_disks(effect: Json) -> str:
 
 def _back(effect: Json) -> str:
     nodes = ", ".join(str(each.get("node")) for each in _objects(effect, "processes"))
-    took = f"{nodes} registered again after {_number(effect.get('took_s'))} s"
+    took = f"registered again after {_number(effect.get('took_s'))} s"
     if "was_gone" not in effect:
-        return took
-    return f"{took} (not registered meanwhile: {', '.join(effect['was_gone'] or ()) or 'none'})"
+        return f"{nodes} {took}"
+    gone = ", ".join(effect["was_gone"] or ())
+    if gone == nodes:
+        return f"{nodes} was no longer registered, and {took}"
+    return f"{nodes} {took} (no longer registered before: {gone or 'none'})"
 
 
 def _superseded(effect: Json) -> str:

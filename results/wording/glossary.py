@@ -17,6 +17,9 @@ GLOSSARY = {
     "ok": "The op certainly happened.",
     "fail": "The op certainly had no effect.",
     "info": "The client does not know whether the op had an effect.",
+    "assign": "The op with which a consumer chooses the partitions that it reads, without a group.",
+    "crash": "The op with which a process leaves its client without closing it, as if its program "
+    "had crashed. Another process takes its place. Its outcome is always info.",
     "held": "The share of the due operations that began, because a process was free.",
     "missed": "Operations that were due but did not begin, because every process was busy.",
     "not applicable": "The plan, hosts, system or record of this run has no input for the check:"
@@ -106,6 +109,7 @@ _FORMS = {
     "truncation": r"truncat",
     "op": r"\bops?\b",
     "ok": r"$^", "fail": r"$^", "info": r"$^", "held": r"$^", "missed": r"$^",
+    "assign": r"$^", "crash": r"$^",
 }  # fmt: skip
 """Patterns for terms that occur in several forms in a sentence. The pattern `$^` never matches: it
 is for terms that occur only in tables."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from results.record.declared import AS_FAR_AS
-from results.record.terms import Validity
+from results.record.terms import Judge, Validity
 from results.record.verdict import AnomalySummary, Example, Verdict, as_sentence
 from results.wording.plural import many
 from results.wording.reasons import heaviest_reason
@@ -164,7 +164,8 @@ def _valid(verdict: Verdict) -> Headline:
     if found is not None:
         name, summary = found
         told = verdict.words_of(name).counted(summary.count)
-        sentence = f"Valid, by contract: {told}, and that is allowed"
+        by = "contract" if verdict.judge == Judge.CONTRACT else f"the judge {verdict.judge}"
+        sentence = f"Valid, by {by}: {told}, and that is allowed"
         if far:
             sentence, more = f"{sentence}, {far.rstrip('.')}", more[1:]
         head = _with_witness(ALLOWED, f"{sentence}.", name, summary, more=more)

@@ -17,10 +17,16 @@ MAX_SHOWN = 4_000
 """Maximum number of characters that are shown of a text. A broker's error may have ten million."""
 
 
+_WORDS = len(" … (10 more characters)")
+
+
 def shortened(text: str, most: int = MAX_SHOWN) -> str:
-    """Cut a text to a maximum length, and append the number of missing characters."""
+    """Cut a text to a maximum length, and append the number of missing characters.
+
+    A text stays whole if the appended words would be as long as the missing characters.
+    """
     rest = len(text) - most
-    return text if rest <= 0 else f"{text[:most]} … ({rest:,} more characters)"
+    return text if rest <= _WORDS else f"{text[:most]} … ({rest:,} more characters)"
 
 
 def inert(text: object, *, keep: str = "") -> str:

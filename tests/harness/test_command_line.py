@@ -255,6 +255,17 @@ def test_check_of_a_run_that_died_is_unknown_and_the_same_again(
     assert paths.verdict.read_bytes() == first
 
 
+def test_check_writes_the_page_again_if_it_stores_the_verdict(here: Path) -> None:
+    paths = stored_run(here / "runs")
+    assert exit_code(["check", "latest", "--engine", "local"]) == 2
+    assert not paths.report.exists()
+    paths.report.write_text("old")
+    assert exit_code(["check", "latest", "--engine", "local", "--judge", "strict"]) == 2
+    assert paths.report.read_text() == "old"
+    assert exit_code(["check", "latest", "--engine", "local"]) == 2
+    assert "<h1" in paths.report.read_text()
+
+
 def test_show_imports_nothing_heavy_and_report_and_check_need_no_spark(here: Path) -> None:
     stored_run(here / "runs")
     (here / "file").touch()  # A home where nothing can be written, whoever asks.

@@ -111,7 +111,7 @@ def test_what_proves_the_story_comes_first_each_with_its_own_numbers(make_run: M
     first = [(each.at_s, each.proves, each.times) for each in found(paths).lines[:5]]
     assert first[:4] == [(at_s, True, 1) for at_s in (21.0, 22.0, 22.7, 23.0)]
     assert first[4][1] is False
-    assert cuts_logged(paths, "log-0-1") == {"n1": [(22.0, 90)]}
+    assert cuts_logged(paths, ["log-0-1"]) == {"log-0-1": {"n1": [(22.0, 90)]}}
 
 
 def test_a_proof_is_shown_wherever_a_clock_that_is_not_ours_put_it(make_run: MakeRun) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_be_placed_is_none(make_run: MakeRun) -> None:
     for values in ("{}", "no json", '{"started_utc": "yesterday"}', '{"started_unix_s": 1e300}'):
         paths.environment.write_text(values, encoding="utf-8")
         assert broker_logs(paths, Wanted(place="log-0-1", offset=95, window=(0.0, 9.0))) is None
-        assert cuts_logged(paths, "log-0-1") == {}
+        assert cuts_logged(paths, ["log-0-1"]) == {}
 
 
 def test_logs_of_hostile_bytes_are_read_to_their_end(make_run: MakeRun) -> None:

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from results.record.terms import AnomalyClass, Validity
+from results.record.terms import AnomalyClass, Judge, Validity
 from results.record.verdict import AnomalySummary, Evidence, Example, Verdict
 from results.wording.glossary import terms_in
 from results.wording.headline import clauses, headline, ranked_anomalies
@@ -94,6 +94,13 @@ def test_what_is_allowed_is_not_coloured_as_what_is_good_and_says_why() -> None:
     )
     assert head.more[0] == f"A{why[1:]}."
     assert headline(verdict(Validity.VALID)).tone == "valid"
+
+
+def test_what_another_judge_allows_is_not_allowed_by_contract() -> None:
+    strict = dataclasses.replace(
+        verdict(Validity.VALID, duplicate=summary(allowed=2)), judge=Judge.STRICT
+    )
+    assert headline(strict).sentence.startswith("Valid, by the judge strict: 2 values are")
 
 
 def test_lost_is_said_only_of_what_no_log_holds() -> None:

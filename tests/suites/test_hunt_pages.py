@@ -452,6 +452,16 @@ def test_the_status_of_a_hunt_with_another_name(
     assert "1 valid" in capsys.readouterr().out
 
 
+def test_the_status_of_a_suite_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    night_of(tmp_path, hunted().model_copy(update={"name": "other"}), [Run()])
+    exit_code(["suite", "status", "other", "--store", str(tmp_path)])
+    assert "1 valid" in capsys.readouterr().out
+    assert exit_code(["suite", "status", "another", "--store", str(tmp_path)]) == BAD_ARGUMENTS
+    assert "the suite another cannot be read" in capsys.readouterr().err
+
+
 def test_a_dry_run_of_a_hunt_points_to_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
