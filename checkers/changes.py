@@ -163,7 +163,7 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
 
 
 def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
-    """Return whether no fault was in force in a period, or shortly before the period.
+    """Return True if the whole period, and a short time before it, had no fault in force.
 
     The period must not begin before the main phase. No broker may have ended by itself since the
     period's begin, and the machine must have been awake.

@@ -5,8 +5,8 @@ A broker reported this start for its own replica, or the replica's files show it
 
 Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move the
 start of a log. If none of these three happens, an acknowledged record stays in the log. If all
-replicas drop the same records at the beginning, all logs stay equal, and no reader skips records.
-Then the log start is the only evidence.
+replicas drop the same records from the start of their logs, all logs stay equal, and no reader
+skips records. Then the log start is the only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so the follower's log may start above the start of the leader's log. A

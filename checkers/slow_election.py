@@ -395,8 +395,8 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time a partition was without a leader for too long",
-        many="times a partition was without a leader for too long",
+        one="period in which a partition had no leader was too long",
+        many="periods in which a partition had no leader were too long",
         means=(
             "After all faults were healed, the partition had no leader for longer than the"
             " plan's budget."

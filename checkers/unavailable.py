@@ -395,8 +395,8 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="time a partition accepted no messages for too long",
-        many="times a partition accepted no messages for too long",
+        one="period in which a partition accepted no messages was too long",
+        many="periods in which a partition accepted no messages were too long",
         means=(
             "After all faults were healed, no send to the partition succeeded for longer than the"
             " plan's budget."

@@ -59,7 +59,7 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dealt:
-    """The system, the hosts and the faults that a plan would get on this machine.
+    """The system, the hosts and the faults that a plan would use on this machine.
 
     Attributes:
         system: The system with the final plan. The final plan includes the values that the system

@@ -45,7 +45,7 @@ def subscription(data: bytes) -> Subscription:
 
 
 def assignment(data: bytes) -> list[Key]:
-    """Return a member's assigned partitions from their bytes; empty bytes mean none."""
+    """Decode the partitions that a member is assigned; empty bytes mean no partitions."""
     return decode(data, type=list[Key]) if data else []
 
 

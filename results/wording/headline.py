@@ -89,7 +89,10 @@ def _interrupted(verdict: Verdict) -> str:
 
 
 def _busy(verdict: Verdict) -> str:
-    """Return a sentence about a busy machine, a frequent cause of unknown verdicts; or ""."""
+    """Return a sentence about a busy machine; "" if the machine was not busy.
+
+    A busy machine is a frequent cause of unknown verdicts.
+    """
     load, cores = verdict.stats.get("load"), verdict.stats.get("cores")
     if not isinstance(load, float) or not isinstance(cores, int) or load <= _BUSY * cores:
         return ""

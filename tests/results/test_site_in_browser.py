@@ -151,7 +151,7 @@ class Clicks:
         ),
         (
             "A partition had no leader for too long",
-            "Invalid: 1 time a partition was without a leader for too long.",
+            "Invalid: 1 period in which a partition had no leader was too long.",
             "Nobody led log-0-1 from 52.500 s to 66.000 s, 13.5 s",
         ),
     ],
