@@ -8,6 +8,7 @@ An expression has one of these forms:
 - a role among the nodes that keep the metadata (`controller`, `not-controller`, `quorum-leader`,
   `quorum-voter`, `quorum-voters`);
 - all brokers and controllers (`servers`);
+- ZooKeeper (`keeper`);
 - the coordinator of a consumer group or a transactional id (`coordinator(log-0)`).
 
 If a role names no partition or id, a random partition or id of the run is chosen when the fault

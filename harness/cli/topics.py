@@ -30,6 +30,7 @@ from harness.cli.keys import default, models, options_of_run, takes, texts, writ
 from harness.exit_codes import BY_VALIDITY, MEANINGS
 from harness.scenarios.registry import SCENARIOS
 from harness.suites.suite import Suite
+from nemesis import targets
 from nemesis.in_words import InWords
 from nemesis.levels import LEVELS
 from nemesis.registry import KINDS, kinds_of
@@ -142,6 +143,7 @@ def subjects() -> tuple[Topic, ...]:
             ("plans", "the keys of a plan", partial(_file, "plan")),
             ("suites", "the keys of a suite or a hunt", partial(_file, "suite")),
             ("faults", "families and kinds of faults", _faults),
+            ("targets", "the nodes and roles that a fault can hit", _targets),
             ("levels", "the difficulty of faults", _levels),
             ("workloads", "what clients do", _workloads),
             ("hosts", "where brokers run", lambda: _rows(_HOSTS.items())),
@@ -318,6 +320,11 @@ def _faults() -> str:
     more = "logquake help NAME explains a family or a fault; logquake doctor shows what works here."
     listed = _rows([*rows, (ALL, "all that work here")])
     return f"{_wrapped(begin)}\n\n{listed}\n\n{_wrapped(more)}"
+
+
+def _targets() -> str:
+    says, _, _ = (inspect.getdoc(targets) or "").partition("\n\nIf a role names no")
+    return _paragraphs(says)
 
 
 def _family(family: str) -> str:
