@@ -94,8 +94,19 @@ def _section(title: str, causes: Sequence[Cause], state: NightState) -> list[str
         lines += [f"- {_text(each)}" for each in uncounted(state, cause.key)]
         lines += [_run_line(item) for item in cause.tonight if not item.repeated]
         lines += [_run_line(item) for item in cause.tonight if item.repeated]
+        lines += [_run_line(item) for item in _otherwise(state, cause)]
         lines += [""]
     return lines
+
+
+def _otherwise(state: NightState, cause: Cause) -> list[Item]:
+    """Return the reruns of a cause's runs that ended with another verdict or another failure."""
+    failed = {each.run_id for each in cause.tonight}
+    return [
+        each
+        for each in state.items.values()
+        if each.planned.repeats in failed and each.judged and each.run_id not in failed
+    ]
 
 
 def _known(causes: Sequence[Cause], state: NightState) -> list[str]:
@@ -114,7 +125,8 @@ def _times(cause: Cause) -> str:
 
 def _run_line(item: Item) -> str:
     why = f" ({item.planned.why.words}, {item.planned.seed})" if item.repeated else ""
-    reason = f": {_text(item.judged.reason)}" if item.judged else ""
+    told = item.judged.reason if item.judged else ""
+    reason = f": {_text(told)}" if told else f": {item.tone}"
     return f"- {_text(item.entry)}{why}, run `{inert(item.run_id)}`{reason}"
 
 

@@ -153,6 +153,17 @@ def test_a_new_cause_is_told_before_a_known_one() -> None:
     ]  # fmt: skip
 
 
+def test_a_summary_lists_reruns_without_the_failure_too() -> None:
+    first = run_of(MONDAY, 1)
+    state = night(
+        failed("log"), failed("log", why=Why.SAME_SEED, repeats=first),
+        Run(entry="log", why=Why.SAME_SEED, repeats=first), Run(entry="other"),
+    )  # fmt: skip
+    section, _, _ = summary_markdown(state, causes_of([state])).partition("## Entries")
+    assert [section.count(f"`{run_of(MONDAY, item)}`") for item in (1, 2, 3, 4)] == [1, 1, 1, 0]
+    assert f"run `{run_of(MONDAY, 3)}`: valid" in section
+
+
 def test_a_flaky_failure_has_a_rate_with_an_interval() -> None:
     first = run_of(MONDAY, 1)
     again = [failed("b", why=Why.FRESH_SEED, repeats=first),
