@@ -39,6 +39,7 @@ from checkers.columns import (
     Mask,
     distinct,
     equal,
+    first_match,
     ints,
     present,
     stack,
@@ -101,6 +102,30 @@ def taken(group: Group) -> Ints:
 def stayed(group: Group) -> Ints:
     """Return the values that no replica's cleaner ever removed."""
     return stack([ints(group.committed, "value")[kept(group)], group.view(_in_all_logs)])
+
+
+def superseded(group: Group, offsets: Ints, values: Ints) -> Mask:
+    """Return a mask of the earlier copies of messages that a cleaner may have removed.
+
+    All copies of a message have the same key. A cleaner may have removed an earlier copy if the
+    last leader's final log has a later one, and if a final log lacks the earlier copy or was not
+    read.
+
+    Args:
+        group: The run's rows of one partition.
+        offsets: The offsets of copies, ascending.
+        values: The value of each copy.
+    """
+    last, logs = group.final_log, group.logs.get(FINAL, {}).values()
+    places = (offsets, values) if last is None else (last.offsets, last.values)
+    at = first_match(values, places[1][::-1])
+    later = np.append(places[0][::-1], NONE)[at] > offsets
+    everywhere = np.full(len(offsets), len(logs) >= group.facts.plan.replication)
+    for log in logs:
+        row = np.searchsorted(log.offsets, offsets)
+        held = [np.append(each, NONE)[row] for each in (log.offsets, log.values)]
+        everywhere &= (held[0] == offsets) & (held[1] == values)
+    return np.asarray(later & ~everywhere, np.bool_)
 
 
 def keys_in(group: Group, values: Ints) -> Ints:

@@ -38,7 +38,7 @@ import pyarrow as pa
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
 from checkers.cleaned import kept, uncleaned
-from checkers.cleaner_losses import aborted_before
+from checkers.cleaner_losses import abort_before_final_read
 from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
@@ -384,10 +384,9 @@ def _why(group: Group, found: Anomaly) -> str:
     if marker.startswith("no marker"):
         return f"{hold(nodes)} it at offset {there}, but {marker}"
     told = [f"{hold(nodes)} it at {there}", *filter(None, [reads, marker])]
-    aborted = aborted_before(group, value) if group.facts.compacted else ""
     return (
         f"{final_server(group)} or the client omitted it from the final read:"
-        f" {', and '.join(told)}{aborted}"
+        f" {', and '.join(told)}{abort_before_final_read(group, value)}"
     )
 
 

@@ -29,15 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.cleaned import stayed
-from checkers.client_reasons import (
-    final_logs,
-    hold,
-    nodes_at,
-    passed_over,
-    record_at,
-    server,
-)
+from checkers.cleaned import stayed, superseded
+from checkers.client_reasons import final_logs, hold, nodes_at, passed_over, record_at, server
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
@@ -113,7 +106,8 @@ def _there(group: Group) -> VersionOrder:
     order = group.view(version_order)
     if not group.facts.compacted:
         return order
-    return order.without(order.values[~within(order.values, stayed(group))]).last_copies()
+    order = order.where(within(order.values, stayed(group)))
+    return order.where(~superseded(group, order.offsets, order.values))
 
 
 def _kept(group: Group) -> VersionOrder:

@@ -16,6 +16,7 @@ import numpy as np
 from checkers.columns import (
     NONE,
     Ints,
+    Mask,
     distinct,
     equal,
     first_match,
@@ -51,16 +52,11 @@ class VersionOrder:
 
     def without(self, values: Ints) -> "VersionOrder":
         """Return the order without the given values."""
-        kept = ~within(self.values, values)
+        return self.where(~within(self.values, values))
+
+    def where(self, kept: Mask) -> "VersionOrder":
+        """Return the order with only those offsets for which the mask is true."""
         return VersionOrder(offsets=self.offsets[kept], values=self.values[kept])
-
-    def last_copies(self) -> "VersionOrder":
-        """Return the order with only the last offset of each value.
-
-        All copies of a message have the same key, so a cleaner may remove each but the last one.
-        """
-        last = self.last_index(self.values) == np.arange(len(self.values))
-        return VersionOrder(offsets=self.offsets[last], values=self.values[last])
 
     def last_index(self, values: Ints) -> Ints:
         """Return the last index of each value in the order; -1 if the value is missing."""

@@ -27,17 +27,28 @@ ROWS = (
     (877, MARKER, "ok", None), (889, LOST, "ok", "t"),
 )  # fmt: skip
 BEFORE, NEXT = (868, 884), (884, 890)
+MINE = 7
+"""The id of the producer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """A lost record: the passes of each cleaner, the logs that have the record, and the sends."""
+    """A lost record: the passes of each cleaner, the logs that have the record, and the sends.
+
+    Attributes:
+        more: Other records of `n1`: offset, producer id, whether it is a marker.
+        read: The values that the final read returned.
+        cut: From where `n1` truncated its log.
+    """
 
     passes: Mapping[str, Sequence[tuple[int, int]]]
     having: Sequence[str] = ("n3",)
-    rows: Sequence[tuple[int, int, str, str | None]] = ROWS
+    rows: Sequence[tuple[int | None, int, str, str | None]] = ROWS
     final_read: bool = False
     partition: int = 0
+    more: Sequence[tuple[int, int, bool]] = ()
+    read: Sequence[int] = (LATER,)
+    cut: int | None = None
 
     def shown(self, folder: Path) -> bool:
         evidence = {
@@ -49,19 +60,11 @@ class Lost:
         )
         run.plan.write_text(f'workload = "keyed"\nkeys = {KEYS}\n')
         run.table("sends").parent.mkdir()
-        place = {"topic": "log-0", "partition": 0}
-        columns = ("offset", "value", "outcome", "transactional_id")
-        sends = [{**place, **dict(zip(columns, row, strict=True))} for row in self.rows]
-        at_the_end = {**place, "snapshot": "final"}
-        logs = [
-            {**at_the_end, "node": node, "offset": offset, "value": value}
-            for node in self.passes
-            for offset, value in ((871, LATER), (889, LOST))
-            if value != LOST or node in self.having
-        ]
-        reads = [{**place, "offset": each} for each in range(874, 889)]
-        for name, rows in (("sends", sends), ("replica_records", logs), ("polls", reads)):
-            pq.write_table(pa.Table.from_pylist(rows), run.table(name))
+        for name, rows in self._tables().items():
+            place = {"topic": "log-0", "partition": 0}
+            pq.write_table(
+                pa.Table.from_pylist([{**place, **row} for row in rows]), run.table(name)
+            )
         for node, passes in self.passes.items():
             path = run.root / "nodes" / node / "logs" / "server.log"
             path.parent.mkdir(parents=True)
@@ -71,15 +74,56 @@ class Lost:
             ))  # fmt: skip
         return shows(MECHANISMS["KAFKA-14055"], run) == ("lost-write",)
 
+    def _tables(self) -> dict[str, list[dict[str, object]]]:
+        columns = ("offset", "value", "outcome", "transactional_id")
+        kept = [
+            (node, offset, value, producer, control)
+            for node in self.passes
+            for offset, value, producer, control in (
+                (871, LATER, 1, False), (889, LOST, MINE, False),
+                *((at, -1, by, is_marker) for at, by, is_marker in self.more if node == "n1"),
+            )
+            if value != LOST or node in self.having
+        ]  # fmt: skip
+        final = ("node", "offset", "value", "producer_id", "control")
+        main = [{"offset": each, "value": LATER, "phase": "main"} for each in range(874, 889)]
+        read = [{"offset": 1, "value": each, "phase": "final"} for each in self.read]
+        return {
+            "sends": [
+                {**dict(zip(columns, row, strict=True)), "op_id": op_id, "invoke_ns": op_id}
+                for op_id, row in enumerate(self.rows)
+            ],
+            "replica_records": [
+                {"snapshot": "final", **dict(zip(final, row, strict=True))} for row in kept
+            ],
+            "polls": [*main, *read],
+            "truncations": [{"node": "n1", "from_offset": self.cut or 999}],
+        }
+
 
 REMOVED = Lost(passes={"n1": [BEFORE, NEXT], "n2": [BEFORE, NEXT], "n3": [BEFORE, (884, 886)]})
 SKIPPED = Lost(
     passes={"n1": [(0, 868), BEFORE], "n2": [BEFORE, NEXT], "n3": []},
     having=("n1", "n2", "n3"), final_read=True,
 )  # fmt: skip
+BETWEEN = (*ROWS[:2], (None, LATER, "fail", "t"), *ROWS[2:])
+"""The client aborted once more, and the offset of this abort is unknown."""
 
 
-@pytest.mark.parametrize("lost", [REMOVED, SKIPPED])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        REMOVED,
+        SKIPPED,
+        replace(REMOVED, more=[(873, 8, True), (891, MINE, False), (895, MINE, True)]),
+        replace(
+            REMOVED,
+            rows=(*ROWS, (892, LATER, "fail", "t")),
+            more=[(893, MINE, False)],
+            passes={"n1": [BEFORE, (884, 900)], "n2": [BEFORE, (884, 900)], "n3": [BEFORE]},
+        ),
+    ],
+)
 def test_the_two_effects_of_an_abort_without_its_marker(lost: Lost, tmp_path: Path) -> None:
     assert lost.shown(tmp_path)
 
@@ -87,6 +131,7 @@ def test_the_two_effects_of_an_abort_without_its_marker(lost: Lost, tmp_path: Pa
 @pytest.mark.parametrize(
     "lost",
     [
+        replace(REMOVED, having=()),  # Then nothing shows which logs are affected.
         replace(REMOVED, having=("n2", "n3")),  # The next pass of n2 went beyond it, too.
         replace(REMOVED, passes={**REMOVED.passes, "n2": [BEFORE, (884, 889)]}),
         replace(REMOVED, passes={**REMOVED.passes, "n2": [BEFORE]}),
@@ -101,10 +146,17 @@ def test_the_two_effects_of_an_abort_without_its_marker(lost: Lost, tmp_path: Pa
         replace(REMOVED, rows=[(*row[:3], None) for row in ROWS]),
         # The marker may have been behind the record with its key.
         replace(REMOVED, rows=[(872, *row[1:]) if row[1] == MARKER else row for row in ROWS]),
+        replace(REMOVED, rows=BETWEEN),
         replace(REMOVED, partition=1),
+        replace(REMOVED, more=[(873, MINE, True)]),  # The marker is still there.
+        replace(REMOVED, more=[(889, 8, False)]),  # Another record took its place.
+        replace(REMOVED, more=[(880, MINE, False)]),  # The client's other record is still there.
+        replace(REMOVED, cut=889),
         replace(SKIPPED, final_read=False),
         replace(SKIPPED, passes={**SKIPPED.passes, "n1": [BEFORE, NEXT]}),
         replace(SKIPPED, passes={**SKIPPED.passes, "n1": []}),
+        replace(SKIPPED, more=[(873, MINE, True)]),
+        replace(SKIPPED, rows=(*ROWS, (892, LATER + 1, "ok", "t")), read=[LATER + 1]),
     ],
 )
 def test_what_only_looks_like_it_does_not_show_it(lost: Lost, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from checkers import duplicate, lost_write, send_order, torn_transaction, unseen
 from checkers.cleaned import holes, kept, may_stand, stayed, taken
 from checkers.columns import NONE, ints
 from checkers.facts import DiskLoss
+from checkers.findings import numbers_in
 from checkers.group import Group
 from checkers.poll_order import CHECKERS as POLL_ORDER
 from results.record.terms import Phase
@@ -290,21 +291,39 @@ def test_a_reader_may_jump_over_what_may_be_gone_and_nothing_else() -> None:
     assert [each.evidence["skipped_values"] for each in over] == [[OTHER]]
 
 
-def test_a_reader_may_jump_over_a_copy_if_the_log_has_a_later_copy() -> None:
-    copies = [(0, OLD), (1, OTHER), (2, OTHER)]
-    early = [{**row, "phase": "main", "op_id": 80} for row in read_back(copies)]
+COPIES = [(0, OLD), (1, OTHER), (2, OTHER)]
+
+
+def jumped_over(log: list[tuple[int, int]], *skipped: int, last: int = OTHER) -> list[int]:
+    """Return the offsets that count as skipped, if a second read lacks some copies."""
+    copies = [*COPIES[:2], (2, last)]
+    early = [{**row, "phase": "main", "op_id": 80} for row in read_back([*copies, (3, TAIL)])]
     late = [
-        {**row, "phase": "recovery", "op_id": 81}
-        for row in read_back([copies[0], copies[2], (3, TAIL)])
+        {**row, "op_id": 81, "phase": "recovery"}
+        for row in read_back([*copies, (3, TAIL)])
+        if row["offset"] not in skipped
     ]
     failed = Sent(value=value(2), outcome="fail", placed=False)
     sends = [Sent(value=OLD), failed, Sent(value=OTHER)]
-    log = [(0, OLD), (2, OTHER)]
     on = partition(sends, alike(log), read=log, polls=[*early, *late])
-    assert found(INT_SKIP, on).anomalies == ()
-    jumped = partition(sends, alike(log), read=log, polls=[*early, late[0], late[2]])
-    over = found(INT_SKIP, jumped).anomalies
-    assert [each.evidence["skipped_offsets"] for each in over] == [[2]]
+    return [
+        at for each in found(INT_SKIP, on).anomalies for at in numbers_in(each, "skipped_offsets")
+    ]
+
+
+def test_a_reader_may_jump_over_a_copy_if_a_log_has_only_a_later_copy() -> None:
+    cleaned = [(0, OLD), (2, OTHER)]
+    assert jumped_over(cleaned, 1) == []
+    assert jumped_over(cleaned, 1, 2) == [2]
+
+
+def test_a_reader_may_not_jump_over_a_copy_that_is_in_all_logs() -> None:
+    assert jumped_over(COPIES, 1) == [1]
+
+
+def test_a_copy_that_only_a_reader_got_supersedes_none() -> None:
+    without = [(0, OLD), (1, OTHER)]  # Somebody answered a reader that it is at offset 2, too.
+    assert 1 in jumped_over(without, 1)
 
 
 def test_half_a_transaction_is_shown_only_if_the_other_half_is_there() -> None:
