@@ -107,9 +107,9 @@ def stayed(group: Group) -> Ints:
 def superseded(group: Group, offsets: Ints, values: Ints) -> Mask:
     """Return a mask of the earlier copies of messages that a cleaner may have removed.
 
-    All copies of a message have the same key. A cleaner may have removed an earlier copy if the
-    last leader's final log has a later one, and if a final log lacks the earlier copy or was not
-    read.
+    All copies of a message have the same key. A cleaner may have removed an earlier copy if two
+    conditions are met: the last leader's final log has a later copy, and a final log lacks the
+    earlier copy or was not read.
 
     Args:
         group: The run's rows of one partition.

@@ -37,8 +37,8 @@ settings.load_profile("logquake")
 
 CI = os.environ.get("CI") == "true"
 SESSION_OF_CI_S = 3_900
-"""The longest session on CI, in seconds: then it ends and lists its failures. CI would end it
-after 90 minutes without a list."""
+"""The longest session with `CI=true`, in seconds: then it ends and lists its failures. If CI itself
+ends the session, there is no list, but each failure was told when it happened."""
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from harness.judgement import choose_engine, is_uri, judge_uris
 from harness.next_steps import print_next
 from harness.rejudging import judge_again, refuse_to_judge
 from results.print_table import say
+from results.record.atomic import StoreError
 from results.record.paths import RunPaths
 from results.record.terms import VALIDITY_RANK, Judge
 from results.record.verdict import Verdict
@@ -103,8 +104,8 @@ def check(  # noqa: PLR0913 - click passes each option
     """Judge stored runs again.
 
     RUN is a folder, a pattern, an id, latest, sample:NAME, or a path that Spark reads, for example
-    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. If a run has a page, the page is
-    written again. With --judge, the stored verdict and the page stay as they are.
+    hdfs://NAMENODE/runs/log/* or s3a://BUCKET/runs/log/RUN. If a run on this machine has a page,
+    the page is written again. With --judge, the stored verdict and the page stay as they are.
     """
     given = {
         "--history": histories or None,
@@ -132,8 +133,6 @@ def check(  # noqa: PLR0913 - click passes each option
     by_whom = Judge(judge) if judge else None
     runs = _runs_here([name for name in names if not is_uri(name)], store, kept=by_whom is None)
     verdicts = judge_again(runs, by_whom, chosen)
-    if by_whom is None:
-        _write_pages_again(runs)
     uris = [name for name in names if is_uri(name)]
     if uris:
         found, kept = judge_uris(uris, judge=by_whom, engine=chosen, store=by_whom is None)
@@ -146,16 +145,21 @@ def check(  # noqa: PLR0913 - click passes each option
         )
     else:
         _print_all(verdicts, runs, console)
+    if by_whom is None:
+        _write_pages_again(runs, console)
     return _worst(verdicts)
 
 
-def _write_pages_again(runs: Sequence[RunPaths]) -> None:
+def _write_pages_again(runs: Sequence[RunPaths], console: Console) -> None:
     """Write the pages of the runs that have one again, because the stored verdict changed."""
     from results.report import write_report  # noqa: PLC0415 - most runs of `check` need no page
 
     for run in runs:
         if run.report.exists():
-            write_report(run)
+            try:
+                write_report(run)
+            except StoreError as trouble:
+                say(console, f"the page of {run.run_id} is old: {trouble}", style="yellow")
 
 
 def _print_all(verdicts: Sequence[Verdict], runs: Sequence[RunPaths], console: Console) -> None:

@@ -186,39 +186,40 @@ def cuts_logged(paths: RunPaths, places: Iterable[str]) -> Mapping[str, Logged]:
         For each partition and each node a list of (seconds since the run's start by the broker's
         clock, offset), in order of time. The result is empty if the record has no start time.
     """
-    start = _start(paths)
-    named = {place: _names(place) for place in places}
-    if start is None or not named:
+    start, wanted = _start(paths), list(places)
+    if start is None or not wanted:
         return {}
+    named = _names(*wanted)
     found: dict[str, dict[str, list[tuple[float, int]]]] = {}
+    left = MAX_BYTES
     for folder in sorted(each for each in paths.nodes.glob("*/logs") if each.is_dir())[:MAX_NODES]:
         size = _size(folder / OWN_LOGS[0])
-        if size is None or size > MAX_BYTES:
+        if size is None or size > left:
             continue
+        left -= size
         zone_s = _zone_s(folder, start[0])
         for line, _ in _lines(folder / OWN_LOGS[0]):
-            at = _stamp(line) if b"runcat" in line else None
-            if at is None:
-                continue
-            at_s = (at - start[0]).total_seconds() - zone_s
-            for place, name in named.items():
-                if (cut := _cut_to(line, name)) is not None:
-                    found.setdefault(place, {}).setdefault(folder.parent.name, []).append(
-                        (at_s, cut)
-                    )
+            cut, at = _cut_to(line, named), _stamp(line)
+            if cut is not None and at is not None:
+                at_s = (at - start[0]).total_seconds() - zone_s
+                place, offset = cut
+                here = found.setdefault(place, {}).setdefault(folder.parent.name, [])
+                here.append((at_s, offset))
     return found
 
 
-def _cut_to(line: bytes, named: re.Pattern[bytes]) -> int | None:
-    """Return the offset to which the partition was truncated according to a line, or None."""
-    if b"runcat" not in line or _IN_VAIN in line or not named.search(line):
+def _cut_to(line: bytes, named: re.Pattern[bytes]) -> tuple[str, int] | None:
+    """Return the partition and the offset of a truncation that a line reports, or None."""
+    if b"runcat" not in line or _IN_VAIN in line or not (place := named.search(line)):
         return None
     cut = _CUT_TO.search(line[:_LOOKED_AT])
-    return int(cut[1]) if cut else None
+    return (place[0].decode("utf-8", "replace"), int(cut[1])) if cut else None
 
 
-def _names(place: str) -> re.Pattern[bytes]:
-    return re.compile(rb"(?<![\w.-])" + re.escape(place.encode("utf-8", "replace")) + rb"(?!\d)")
+def _names(*places: str) -> re.Pattern[bytes]:
+    """Return a pattern that finds the partitions in a line."""
+    names = b"|".join(re.escape(each.encode("utf-8", "replace")) for each in places)
+    return re.compile(rb"(?<![\w.-])(?:" + names + rb")(?!\d)")
 
 
 def _start(paths: RunPaths) -> tuple[datetime, float] | None:
@@ -303,7 +304,7 @@ def _inside(
         inside = first <= line[:_STAMP_BYTES] <= last
         if not inside and astray:
             cut = _cut_to(line, named)
-            inside = cut is not None and cut <= wanted.offset
+            inside = cut is not None and cut[1] <= wanted.offset
         if inside and (stamped := _stamp(line)) is not None:
             yield line[:_LOOKED_AT], length, (stamped - started).total_seconds() - zone_s
 

@@ -11,7 +11,7 @@ from results.page.close_up import CloseUp, close_up
 from results.page.coverage import Coverage, coverage
 from results.page.dated import dated
 from results.page.recurrence import Recurrence, index_beside, recurrence
-from results.page.truncations import Logged, Truncation, truncations_of, with_time
+from results.page.truncations import Logged, Truncation, truncations_of, with_times
 from results.page.witness import Told, witness_story
 from results.record.atomic import StoreError
 from results.record.clock import NS_PER_S
@@ -44,6 +44,7 @@ class Investigation:
         recurrence: Whether the failure occurred before, and how often it recurs.
         coverage: The reached transitions; None if the judge did not compute them.
         faults, milestones: Faults and milestones of the run.
+        truncations: All truncations of replicas' logs.
         plan: The run's plan; None if it cannot be read.
         trouble: Reason why the verdict cannot be read; empty if it can.
     """
@@ -114,7 +115,7 @@ def investigate(paths: RunPaths, tables: RunTables) -> Investigation:
         coverage=covered,
         faults=faults,
         milestones=milestones,
-        truncations=[with_time(each, logged) for each in truncated],
+        truncations=with_times(truncated, logged),
         plan=plan,
         trouble=trouble,
     )

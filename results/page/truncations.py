@@ -1,6 +1,7 @@
 """Lists the truncations of replicas' logs in a run: by which node, where, and why."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -56,18 +57,24 @@ def truncations_of(tables: RunTables) -> list[Truncation]:
     )
 
 
-def with_time(truncation: Truncation, logged: Mapping[str, Logged]) -> Truncation:
-    """Return a truncation with the time from its broker's own log, if the log has only one time.
+def with_times(truncations: Sequence[Truncation], logged: Mapping[str, Logged]) -> list[Truncation]:
+    """Return truncations with the times from their brokers' own logs.
+
+    A time is used only if the record and the log have one truncation of the log at this offset.
 
     Args:
-        truncation: The truncation.
+        truncations: The truncations.
         logged: For each partition, the truncations that brokers logged.
     """
-    lines = logged.get(truncation.place, {}).get(truncation.node, ())
-    times = [at_s for at_s, offset in lines if offset == truncation.offset]
-    if truncation.when or not times or times[-1] - times[0] > SAME_CUT_S:
-        return truncation
-    return replace(truncation, when=f"{times[0]:.3f} s")
+    alike = Counter(replace(each, reason="", when="") for each in truncations)
+    found = []
+    for each in truncations:
+        lines = logged.get(each.place, {}).get(each.node, ())
+        times = [at_s for at_s, offset in lines if offset == each.offset]
+        alone = alike[replace(each, reason="", when="")] == 1
+        known = alone and times and times[-1] - times[0] <= SAME_CUT_S
+        found.append(replace(each, when=each.when or (f"{times[0]:.3f} s" if known else "")))
+    return found
 
 
 def with_nodes(reason: str) -> str:

@@ -1,8 +1,10 @@
 """The list of all truncations of a run."""
 
+from dataclasses import replace
+
 import pytest
 
-from results.page.truncations import Logged, Truncation, with_nodes, with_time
+from results.page.truncations import Logged, Truncation, with_nodes, with_times
 
 CUT = Truncation(node="n1", place="log-0-1", offset=90, when="", reason="")
 
@@ -19,7 +21,10 @@ CUT = Truncation(node="n1", place="log-0-1", offset=90, when="", reason="")
     ],
 )
 def test_a_truncation_has_the_time_from_its_brokers_own_log(logged: Logged, when: str) -> None:
-    assert with_time(CUT, {"log-0-1": logged, "log-0-2": {"n1": [(9.0, 90)]}}).when == when
+    others = {"log-0-1": logged, "log-0-2": {"n1": [(9.0, 90)]}}
+    assert [each.when for each in with_times([CUT], others)] == [when]
+    twice = [CUT, replace(CUT, reason="again"), replace(CUT, when="7.000 s", offset=7)]
+    assert [each.when for each in with_times(twice, others)] == ["", "", "7.000 s"]
 
 
 def test_a_reason_names_nodes() -> None:
