@@ -97,7 +97,7 @@ def test_a_run_that_is_allowed_says_so_and_why(tmp_path: Path) -> None:
     write_verdict(paths, replace(verdict, valid=Validity.VALID, anomalies=found))
     words = concluded(paths)
     assert (words["valid"], words["allowed"]) == ("valid", True)
-    assert str(words["reason"]).startswith("Valid, by contract: 980 acknowledged writes were lost")
+    assert str(words["reason"]).startswith("Valid, by the judge strict: 980 acknowledged")
     known = known_verdict(paths)
     assert known is not None
     assert known.allowed
