@@ -48,7 +48,9 @@ def test_what_cannot_be_trusted_makes_no_headline_beside_what_decides() -> None:
         duplicate=summary(allowed=2),
     )
     assert headline(given).anomaly == "unavailable"
-    assert headline(given).sentence.startswith("Invalid: 2 periods in which a partition accepted no")
+    assert headline(given).sentence.startswith(
+        "Invalid: 2 periods in which a partition accepted no"
+    )
     assert "2 acknowledged writes were lost (not to be trusted)" in headline(given).more[0]
     assert [name for name, _ in ranked_anomalies(given)] == [
         "unavailable", "lost-write", "not-enough-traffic", "duplicate",
