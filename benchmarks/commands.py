@@ -61,7 +61,7 @@ ON_KAFKA = (
 )  # fmt: skip
 SHORTER = (
     ("--system", "reference"), ("--hosts", "simulated"), ("--rate", "50"), ("--engine", "local"),
-    ("--time-limit", "10"), ("--port", "0"),
+    ("--time-limit", "10"), ("--warmup", "1"), ("--port", "0"),
 )  # fmt: skip
 """Options that are added to a command if it supports them and the page does not set them."""
 EXAMPLE = "example:"
