@@ -65,7 +65,8 @@ def test_a_command_gets_the_options_that_it_has_and_that_the_page_does_not_give(
     assert shorter(f"{PROGRAM} serve") == f"{PROGRAM} serve --port 0"
     assert shorter(f"{PROGRAM} serve --port=1") == f"{PROGRAM} serve --port=1"
     assert shorter(f"{PROGRAM} run --hosts process") == (
-        f"{PROGRAM} run --hosts process --system reference --rate 50 --engine local --time-limit 10"
+        f"{PROGRAM} run --hosts process --system reference --rate 50 --engine local"
+        " --time-limit 10 --warmup 1"
     )
     assert "--time-limit" not in shorter(f"{PROGRAM} run mine.toml")
     assert shorter("cat serve") == "cat serve"
