@@ -374,7 +374,7 @@ def _back(effect: Json) -> str:
     gone = ", ".join(effect["was_gone"] or ())
     if gone == nodes:
         return f"{nodes} was no longer registered, and {took}"
-    return f"{nodes} {took} (no longer registered before: {gone or 'none'})"
+    return f"{nodes} {took} (unregistered in between: {gone or 'none'})"
 
 
 def _superseded(effect: Json) -> str:

@@ -70,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for each in catalogue()
         if not arguments.names or any(name in each.name for name in arguments.names)
     ]
+    if not changes:
+        parser.error(f"no change has a name with {' or '.join(arguments.names)}")
     with TemporaryDirectory() as scratch:
         folder = arguments.keep or Path(scratch)
         verdicts = judge_runs([each.save(folder) for each in changes], engine=arguments.engine)
