@@ -74,9 +74,10 @@ def show_run(paths: RunPaths, console: Console) -> None:
     print_table(console, ("it ran on", ""), _setting(paths, found))
     if found.verdict:
         _print_anomalies(found.verdict, console, tone=found.head.tone, names=found.names)
-        _print_resting(found.verdict, console)
     _print_faults(found, console)
     _print_truncations(found, console)
+    if found.verdict:
+        _print_resting(found.verdict, console)
     _print_figures(tables, found, console)
     _print_coverage(found.coverage, console)
     _print_phases(paths, found, console)
@@ -353,14 +354,11 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
         ]
         print_table(console, ("operation", *sums.outcomes, "all"), rows)
         _print_terms((*sums.outcomes, *_OPS.intersection(f for f, *_ in rows)), console)
-    if sums.held is not None:
-        calm = "" if sums.calm_held is None else f" ({sums.calm_held:.1%} outside of faults)"
-        held = f"held {sums.held:.1%}{calm}"
-        say(
-            console,
-            f"offered {many(sums.offered or 0, 'operation')}, {held}, missed {sums.missed:,}",
-        )
-        _print_terms(("held", "missed"), console)
+    if sums.begun is not None:
+        calm = "" if sums.calm_begun is None else f" ({sums.calm_begun:.1%} outside of faults)"
+        begun = f"{sums.begun:.1%} began{calm}, {sums.missed:,} were missed"
+        say(console, f"offered {many(sums.offered or 0, 'operation')}: {begun}")
+        _print_terms(("began", "missed"), console)
     broken, _ = outages(tables, found.faults)
     if broken:
         lines = [

@@ -44,6 +44,21 @@ def test_the_checker_of_the_page_is_added_and_judges_a_sample(tmp_path: Path) ->
     assert told in _logquake(tmp_path, "check", "--engine", "local", "sample:valid")
     assert "acknowledged sends that took more than 1 s" in _logquake(tmp_path, "help", "slow-send")
 
+    _add_a_number(tmp_path / "checkers" / "figures.py", page)
+    told = _logquake(tmp_path, "check", "--engine", "local", "--json", "sample:valid")
+    (number,) = re.findall(r'this command prints `("unknown_ops": \d+)`', page)
+    assert number in told
+
+
+def _add_a_number(figures: Path, page: str) -> None:
+    """Add the number of the page to the figures of each verdict."""
+    (function,) = re.findall(r"```python\n(def _unknown_ops.*?)```", page, re.DOTALL)
+    (line,) = re.findall(r"```text\n(\*\*_unknown_ops.*?)\n```", page)
+    head, found, tail = figures.read_text(encoding="utf-8").partition("    return {\n")
+    assert found
+    text = f"{head}{found}        {line}\n{tail}\n\n{function}"
+    figures.write_text(text, encoding="utf-8")
+
 
 def test_the_example_for_a_whole_run_counts_the_empty_polls_of_each_process(
     tmp_path: Path,

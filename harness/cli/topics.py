@@ -36,6 +36,7 @@ from nemesis.levels import LEVELS
 from nemesis.registry import KINDS, kinds_of
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 from results.record.systems import FORMS
+from results.record.transitions import TRANSITIONS
 from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
@@ -124,6 +125,7 @@ def listed() -> str:
         "a key of a plan or a suite": "min_insync",
         "an exit code": "2",
         "a term": "'high watermark'",
+        "a transition": "election/leader-killed",
     }
     names = ((kind, f"logquake help {example}") for kind, example in kinds.items())
     return (
@@ -145,6 +147,11 @@ def subjects() -> tuple[Topic, ...]:
             ("faults", "families and kinds of faults", _faults),
             ("targets", "the nodes and roles that a fault can hit", _targets),
             ("levels", "the difficulty of faults", _levels),
+            (
+                "transitions",
+                "protocol events that a run can reach",
+                lambda: _rows(TRANSITIONS.items()),
+            ),
             ("workloads", "what clients do", _workloads),
             ("hosts", "where brokers run", lambda: _rows(_HOSTS.items())),
             ("systems", "the systems that can be tested", lambda: _wrapped(f"--system: {FORMS}.")),
@@ -165,7 +172,12 @@ def _named() -> Iterator[Topic]:
         text = partial(_anomaly, check)
         yield Topic(name=check.name, kind="anomaly", brief=check.looks_for, text=text)
     yield from _keys()
-    for kind, words in (("judge", _JUDGES), ("kind of hosts", _HOSTS), ("term", TERMS)):
+    for kind, words in (
+        ("judge", _JUDGES),
+        ("kind of hosts", _HOSTS),
+        ("term", TERMS),
+        ("transition", TRANSITIONS),
+    ):
         for name, means in words.items():
             said = f"{name} ({kind}): {means}"
             yield Topic(name=name, kind=kind, brief=means, text=partial(_wrapped, said))

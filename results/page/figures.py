@@ -16,16 +16,16 @@ class Figures:
     Attributes:
         offered, missed: How many operations the plan's rate scheduled, and how many of these did
             not start because no process was free. None if the plan has no rate.
-        held: Share of offered operations that were not missed, from 0 to 1; None without a rate.
-        calm_held: The same share, but only of operations in seconds without a fault.
+        begun: Share of offered operations that were not missed, from 0 to 1; None without a rate.
+        calm_begun: The same share, but only of operations in seconds without a fault.
         operations: For each kind of operation: (`f`, count for each outcome in `outcomes`, sum).
         outcomes: ok, fail, info, and any other recorded outcome.
     """
 
     offered: int | None
     missed: int | None
-    held: float | None
-    calm_held: float | None
+    begun: float | None
+    calm_begun: float | None
     operations: tuple[tuple[str, tuple[int, ...], int], ...]
     outcomes: tuple[str, ...]
 
@@ -48,8 +48,8 @@ def figures(tables: RunTables) -> Figures:
     return Figures(
         offered=offered or None,
         missed=missed if offered else None,
-        held=_share(offered, missed),
-        calm_held=_share(calm_offered, calm_missed),
+        begun=_share(offered, missed),
+        calm_begun=_share(calm_offered, calm_missed),
         operations=tuple(
             (f, tuple(by[each] for each in outcomes), sum(by.values()))
             for f, by in sorted(counts.items())

@@ -20,7 +20,7 @@ GLOSSARY = {
     "assign": "The op with which a consumer chooses the partitions that it reads, without a group.",
     "crash": "The op with which a process leaves its client without closing it, as if its program "
     "had crashed. Another process takes its place. Its outcome is always info.",
-    "held": "The share of the due operations that began, because a process was free.",
+    "began": "The share of the offered operations that began, because a process was free.",
     "missed": "Operations that were due but did not begin, because every process was busy.",
     "not applicable": "The plan, hosts, system or record of this run has no input for the check:"
     " for example, no transactions. The check has no influence on the verdict.",
@@ -108,7 +108,7 @@ _FORMS = {
     "unclean election": r"unclean|outside of the in-sync",
     "truncation": r"truncat",
     "op": r"\bops?\b",
-    "ok": r"$^", "fail": r"$^", "info": r"$^", "held": r"$^", "missed": r"$^",
+    "ok": r"$^", "fail": r"$^", "info": r"$^", "began": r"$^", "missed": r"$^",
     "assign": r"$^", "crash": r"$^",
 }  # fmt: skip
 """Patterns for terms that occur in several forms in a sentence. The pattern `$^` never matches: it

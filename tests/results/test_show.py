@@ -53,7 +53,7 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
         "(v1121: value log-0-1:v1121; e: leader epoch; ≠: differs from the values that clients got)"
     ) in " ".join(words)
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
-    assert "offered 23,500 operations, held 98.1%, missed 440" in words
+    assert "offered 23,500 operations: 98.1% began, 440 were missed" in words
     assert "n1 log-0-1 120 27.400 s follower of n2 in epoch 5" in words
     text = " ".join(words)
     for term in ("info", "held", "missed"):  # Each is explained where it stands.
