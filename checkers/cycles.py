@@ -216,7 +216,7 @@ def cycles(
 
 
 def _graph(dependencies: pa.Table, participants: pa.Table) -> Precedence:
-    """Return the graph of the ops that depend on each other.
+    """Return the dependency graph of the ops.
 
     An op without dependencies is left out. The order stays the same without such an op: all ops
     before that op also precede all ops after it.

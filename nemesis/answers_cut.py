@@ -26,8 +26,8 @@ def answers_cut(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "answers-cut": InWords(
         does="requests of clients reach the targets, but no answer returns",
-        injected="as `isolate`, on the clients' machine",
-        proven="as `isolate`; the other direction still works",
-        undone="as `isolate`",
+        injected="like `isolate`, on the clients' machine",
+        proven="like `isolate`; the other direction still works",
+        undone="like `isolate`",
     ),
 }

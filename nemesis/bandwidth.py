@@ -30,8 +30,8 @@ def bandwidth(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "bandwidth": InWords(
         does="each link has only 256 to 1024 kbit/s in each direction",
-        injected="as `delay`",
+        injected="like `delay`",
         proven="the rate at which a burst arrives",
-        undone="as `delay`",
+        undone="like `delay`",
     ),
 }

@@ -30,8 +30,8 @@ def bridge(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "bridge": InWords(
         does="two halves cannot reach each other; the target can reach both",
-        injected="as `isolate`",
-        proven="as `isolate`",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `isolate`",
+        undone="like `isolate`",
     ),
 }

@@ -22,8 +22,8 @@ def client_cut(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "client-cut": InWords(
         does="clients and the targets cannot reach each other; brokers can reach the targets",
-        injected="as `isolate`, also on the clients' machine",
-        proven="as `isolate`",
-        undone="as `isolate`",
+        injected="like `isolate`, also on the clients' machine",
+        proven="like `isolate`",
+        undone="like `isolate`",
     ),
 }

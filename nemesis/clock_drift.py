@@ -56,8 +56,8 @@ class ClockDrift(ShiftedClocks):
 SAYS = {
     "clock-drift": InWords(
         does="a broker's clock runs too fast or too slow",
-        injected="as `clock-offset`",
-        proven="as `clock-offset`, several times",
-        undone="as `clock-offset`",
+        injected="like `clock-offset`",
+        proven="like `clock-offset`, several times",
+        undone="like `clock-offset`",
     ),
 }

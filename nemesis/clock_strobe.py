@@ -80,8 +80,8 @@ class ClockStrobe(ShiftedClocks):
 SAYS = {
     "clock-strobe": InWords(
         does="a broker's clock jumps back and forth",
-        injected="as `clock-offset`, by a separate thread",
-        proven="as `clock-offset`, several times",
-        undone="as `clock-offset`",
+        injected="like `clock-offset`, by a separate thread",
+        proven="like `clock-offset`, several times",
+        undone="like `clock-offset`",
     ),
 }

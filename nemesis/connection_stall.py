@@ -25,7 +25,7 @@ SAYS = {
             "half of the connections between the targets and all others stall for 2 to 8 s at a"
             " time; the other half works"
         ),
-        injected="as `delay`",
+        injected="like `delay`",
         proven=HALF_PROVEN,
         undone=UNDONE,
     ),

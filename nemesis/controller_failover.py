@@ -119,6 +119,6 @@ SAYS = {
         does="the active controller is killed",
         injected="SIGKILL",
         proven="another controller leads in a later epoch",
-        undone="as `kill`",
+        undone="like `kill`",
     ),
 }

@@ -23,8 +23,8 @@ def duplicate(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "duplicate": InWords(
         does="5 to 30 % of the packets arrive twice",
-        injected="as `delay`",
+        injected="like `delay`",
         proven="the share of datagrams that arrive twice",
-        undone="as `delay`",
+        undone="like `delay`",
     ),
 }

@@ -169,8 +169,8 @@ class Flapping:
 SAYS = {
     "flapping": InWords(
         does="the targets are repeatedly cut off and reconnected at random intervals",
-        injected="as `isolate`, by a separate thread",
+        injected="like `isolate`, by a separate thread",
         proven="datagrams in each phase: none arrives while cut off, all arrive while connected",
-        undone="as `isolate`",
+        undone="like `isolate`",
     ),
 }

@@ -22,8 +22,8 @@ def halves(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "halves": InWords(
         does="a minority with the target, and the majority without it, cannot reach each other",
-        injected="as `isolate`",
-        proven="as `isolate`",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `isolate`",
+        undone="like `isolate`",
     ),
 }

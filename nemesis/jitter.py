@@ -26,8 +26,8 @@ def jitter(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "jitter": InWords(
         does="each packet has a random delay of up to 60 to 200 ms",
-        injected="as `delay`",
+        injected="like `delay`",
         proven="the spread of round trips",
-        undone="as `delay`",
+        undone="like `delay`",
     ),
 }

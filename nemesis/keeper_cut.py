@@ -25,8 +25,8 @@ def keeper_cut(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "keeper-cut": InWords(
         does="the links between ZooKeeper and all brokers, or only the controller, are cut",
-        injected="as `isolate`",
-        proven="as `isolate`",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `isolate`",
+        undone="like `isolate`",
     ),
 }

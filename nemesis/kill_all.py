@@ -22,7 +22,7 @@ SAYS = {
     "kill-all": InWords(
         does="all brokers and all controllers are killed at once; the page cache stays intact",
         injected="SIGKILL to every server's process group",
-        proven="as `kill`, for every server",
-        undone="a start of all servers; each is registered again",
+        proven="like `kill`, but for every server",
+        undone="all servers are started; each is registered again",
     ),
 }

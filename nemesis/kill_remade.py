@@ -27,8 +27,8 @@ SAYS = {
             " assignment; Produce"
         ),
         proven=(
-            "as `kill`; new topic ids; acknowledged records for each id; ISRs without the broker"
+            "like `kill`; new topic ids; acknowledged records for each id; ISRs without the broker"
         ),
-        undone="as `kill`; the topic stays, and the run checks it like its own topics",
+        undone="like `kill`; the topic stays, and the run checks it like its own topics",
     ),
 }

@@ -119,7 +119,7 @@ SAYS = {
     "kill-twice": InWords(
         does="brokers are killed, started, and killed again before they are registered",
         injected="SIGKILL and a start; SIGKILL at a random moment of the start",
-        proven="as `kill`, for each process; the last process never registered",
-        undone="as `kill`",
+        proven="like `kill`, for each process; the last process never registered",
+        undone="like `kill`",
     ),
 }

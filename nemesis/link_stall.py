@@ -25,7 +25,7 @@ SAYS = {
             "packets between the targets and all others, in one direction or both, are repeatedly"
             " held back for 2 to 8 s; then they arrive in order"
         ),
-        injected="as `delay`",
+        injected="like `delay`",
         proven=PROVEN,
         undone=UNDONE,
     ),

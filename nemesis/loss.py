@@ -24,8 +24,8 @@ def loss(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "loss": InWords(
         does="5 to 30 % of the packets are lost",
-        injected="as `delay`",
+        injected="like `delay`",
         proven="the share of lost datagrams grows by more than chance explains",
-        undone="as `delay`",
+        undone="like `delay`",
     ),
 }

@@ -24,14 +24,14 @@ def one_way_out(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "one-way-in": InWords(
         does="the targets receive nothing; packets that they send arrive",
-        injected="as `isolate`",
-        proven="as `isolate`; the other direction still works",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `isolate`; the other direction still works",
+        undone="like `isolate`",
     ),
     "one-way-out": InWords(
         does="packets that the targets send do not arrive",
-        injected="as `isolate`",
-        proven="as `one-way-in`",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `one-way-in`",
+        undone="like `isolate`",
     ),
 }

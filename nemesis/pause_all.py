@@ -20,7 +20,7 @@ SAYS = {
     "pause-all": InWords(
         does="all brokers and all controllers are paused at once",
         injected="SIGSTOP to every server",
-        proven="as `pause`, for every server",
+        proven="like `pause`, but for every server",
         undone="SIGCONT to all; each runs and is registered",
     ),
 }

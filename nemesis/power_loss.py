@@ -300,7 +300,7 @@ SAYS = {
         does="brokers are killed and lose all unflushed data",
         injected="SIGKILL; then each log is truncated to its recovery point",
         proven="the process has ended; each log's end offset before and after",
-        undone="as `kill`",
+        undone="like `kill`",
         costs="records that no replica had flushed: lost writes (`power-loss`)",
     ),
 }

@@ -24,8 +24,8 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "reorder": InWords(
         does="10 to 40 % of the packets are held back until a later packet has passed",
-        injected="as `delay`",
+        injected="like `delay`",
         proven="the share of datagrams that arrive after a later datagram",
-        undone="as `delay`",
+        undone="like `delay`",
     ),
 }

@@ -26,8 +26,8 @@ def ring(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "ring": InWords(
         does="each node reaches a majority, and no two nodes reach the same one",
-        injected="as `isolate`",
-        proven="as `isolate`",
-        undone="as `isolate`",
+        injected="like `isolate`",
+        proven="like `isolate`",
+        undone="like `isolate`",
     ),
 }

@@ -111,6 +111,6 @@ SAYS = {
         does="the brokers are restarted in turn; each restart waits until all ISRs are full",
         injected="SIGTERM and a start for each broker",
         proven="each broker has a new process and is registered",
-        undone="a start of the brokers that are down",
+        undone="the brokers that are down are started",
     ),
 }

@@ -179,6 +179,6 @@ SAYS = {
             "the processes are not in `/proc`; at a kill, the previous broker was not yet"
             " registered, or was missing in an ISR"
         ),
-        undone="as `kill`",
+        undone="like `kill`",
     ),
 }

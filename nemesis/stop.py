@@ -69,7 +69,7 @@ SAYS = {
     "stop": InWords(
         does="brokers are stopped cleanly",
         injected="SIGTERM; SIGKILL after a time limit",
-        proven="as `kill`",
-        undone="as `kill`",
+        proven="like `kill`",
+        undone="like `kill`",
     ),
 }

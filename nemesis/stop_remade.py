@@ -26,8 +26,8 @@ SAYS = {
             " assignment; Produce"
         ),
         proven=(
-            "as `stop`; new topic ids; acknowledged records for each id; ISRs without the broker"
+            "like `stop`; new topic ids; acknowledged records for each id; ISRs without the broker"
         ),
-        undone="as `stop`; the topic stays, and the run checks it like its own topics",
+        undone="like `stop`; the topic stays, and the run checks it like its own topics",
     ),
 }

@@ -191,7 +191,7 @@ SAYS = {
         does="a replica outside the ISR is elected while the whole ISR is down",
         injected="SIGKILL to all replicas; a start of one; ElectLeaders (unclean)",
         proven="the new leader was not in the last ISR",
-        undone="a start of each other replica",
+        undone="each other replica is started",
         costs=(
             "records that the new leader did not have: lost writes and their consequences"
             " (`unclean-election`)"

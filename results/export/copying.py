@@ -20,8 +20,8 @@ _CHUNK_BYTES = 1 << 20
 def copy_plain(paths: RunPaths, folder: Path) -> RunPaths:
     """Copy the files that are needed to judge a run: the files of a bundle with the nodes' files.
 
-    Symbolic links are not followed. Sparse files stay sparse, because even a file of one tebibyte
-    may have no data.
+    Symbolic links are not followed. Sparse files stay sparse: a file may have a size of 1 TiB, but
+    contain no data.
 
     Args:
         paths: The run. Logquake does not trust the run's files.

@@ -27,7 +27,7 @@ class Holding:
 
     Attributes:
         told: `value 4294967298 of leader epoch 5`, or `nothing`; empty if unknown.
-        note: Why there is no record, or why this is unknown. It may be empty.
+        note: Why there is no record, or why it is unknown whether there is one. It may be empty.
         value, epoch: Number (value) of the message, and leader epoch of the record. None if there
             is no record.
     """
