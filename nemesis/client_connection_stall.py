@@ -23,7 +23,7 @@ SAYS = {
             "half of the connections between clients and the targets stall for 2 to 8 s at a"
             " time; the other half works"
         ),
-        injected="like `delay`, also on the clients' machine",
+        injected="like `delay`, and in addition on the clients' machine",
         proven=HALF_PROVEN,
         undone=UNDONE,
     ),

@@ -22,7 +22,7 @@ def client_cut(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "client-cut": InWords(
         does="clients and the targets cannot reach each other; brokers can reach the targets",
-        injected="like `isolate`, also on the clients' machine",
+        injected="like `isolate`, and in addition on the clients' machine",
         proven="like `isolate`",
         undone="like `isolate`",
     ),

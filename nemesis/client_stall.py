@@ -27,7 +27,7 @@ SAYS = {
             "requests of clients to the targets, or the answers, or both, are repeatedly held"
             " back for 2 to 8 s; then they arrive in order"
         ),
-        injected="like `delay`, also on the clients' machine",
+        injected="like `delay`, and in addition on the clients' machine",
         proven=PROVEN,
         undone=UNDONE,
     ),

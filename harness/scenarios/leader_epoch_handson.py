@@ -51,7 +51,7 @@ def _steps(_plan: Plan) -> tuple[Step, ...]:
             " format. The second line is the number of entries that follow. Do not take it for the"
             " current epoch. Each further line is an entry: the epoch, and the offset at which it"
             " starts. Epochs count from 0. Broker 1 has no entry yet, because a follower learns of"
-            " an epoch with its first record.",
+            " an epoch from the first record of this epoch.",
         ),
         Step(
             "message1 is written to broker 3, and broker 1 fetches it.",

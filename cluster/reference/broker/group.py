@@ -311,7 +311,7 @@ class Group:
         yield self._rebalance_within(self._patience_ns())
 
     def _elected_protocol(self) -> str:
-        """Return the protocol that most members prefer, among those that all members know."""
+        """Return the protocol that most members prefer, among those that all members support."""
         known = [[name for name, _ in each.protocols] for each in self.members.values()]
         common = [name for name in known[0] if all(name in names for names in known)]
         votes = [next(name for name in names if name in common) for names in known]
