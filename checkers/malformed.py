@@ -34,7 +34,7 @@ from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Scope
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass, Outcome
-from results.record.verdict import Anomaly, Words
+from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "malformed-history"
 _Flaw = tuple[int, str]
@@ -119,8 +119,8 @@ def _check_values(group: Group) -> Findings:
 
 def _describe(group: Group, flaw: _Flaw) -> Anomaly:
     number, sentence = flaw
-    key = "op_id" if group.partition < 0 else "value"
-    return anomaly_at(group, NAME, sentence=sentence, evidence={key: number})
+    evidence: Evidence = {"op_id": number} if group.partition < 0 else {"value": number}
+    return anomaly_at(group, NAME, sentence=sentence, evidence=evidence)
 
 
 _OURS = "no broker is involved"

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from results.record.clock import seconds
 from results.record.verdict import as_sentence
 from results.wording.amounts import size
+from results.wording.evidence import EVIDENCE
 from results.wording.inert import inert, shortened
 from results.wording.naming import said
 from results.wording.plural import many
@@ -33,6 +34,7 @@ def new_engine() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    engine.filters["explained"] = _explained
     engine.filters["listed"] = _listed
     engine.filters["size"] = size
     engine.filters["sentence"] = as_sentence
@@ -50,6 +52,12 @@ def _finalized(value: object) -> object:
 
 def _is_markup(value: object) -> bool:
     return isinstance(value, Markup)
+
+
+def _explained(key: str) -> str:
+    """Return a key of evidence; if the key is known, as HTML with its meaning as the tooltip."""
+    means = EVIDENCE.get(key)
+    return key if means is None else Markup('<abbr title="{}">{}</abbr>').format(means, key)
 
 
 def _listed(value: object, key: str) -> str:

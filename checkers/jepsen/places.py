@@ -19,7 +19,7 @@ from checkers.group import Group
 from checkers.jepsen.claims import claims
 from checkers.protocol import Checker, Findings, Promise
 from results.record.terms import AnomalyClass
-from results.record.verdict import Anomaly
+from results.record.verdict import Anomaly, Evidence
 
 DUPLICATE, INCONSISTENT = "duplicate", "inconsistent-offsets"
 _MAX_OPS = 10
@@ -75,14 +75,13 @@ def _describe_offset(group: Group, offset: int, values: list[int]) -> Anomaly:
     )
 
 
-def _ops(group: Group, name: str, number: int) -> dict[str, list[int]]:
+def _ops(group: Group, name: str, number: int) -> Evidence:
     """Return the first ops that sent or read a given value or a given offset."""
-    return {
-        f"{table.removesuffix('s')}_op_ids": np.unique(
-            ints(rows, "op_id")[ints(rows, name) == number]
-        ).tolist()[:_MAX_OPS]
-        for table, rows in (("sends", group.committed), ("polls", group.table("polls")))
-    }
+    sent, read = (
+        np.unique(ints(rows, "op_id")[ints(rows, name) == number]).tolist()[:_MAX_OPS]
+        for rows in (group.committed, group.table("polls"))
+    )
+    return {"send_op_ids": sent, "poll_op_ids": read}
 
 
 DUPLICATE_CHECKER = Checker(

@@ -37,6 +37,7 @@ from nemesis.registry import KINDS, kinds_of
 from results.record.plan import ALL, NEMESIS_KINDS, Plan
 from results.record.systems import FORMS
 from results.record.transitions import TRANSITIONS
+from results.wording.evidence import EVIDENCE
 from results.wording.glossary import TERMS
 from workloads.registry import WORKLOADS
 
@@ -103,13 +104,16 @@ def explained(name: str) -> str:
     """
     topics = all_topics()
     wanted = " ".join(name.lower().split()).lstrip("-")
-    plain = {key.lower(): key for key in topics}
-    plain |= {key.lower().replace("_", "-"): key for key in topics}
+    plain: dict[str, list[str]] = {}  # `ISR` is a term, and `isr` is a key of evidence.
+    for key in topics:
+        for spelled in {key.lower(), key.lower().replace("_", "-")}:
+            plain.setdefault(spelled, []).append(key)
     if wanted in plain:
-        return "\n\n".join(each.text().rstrip() for each in topics[plain[wanted]])
+        found = (each for key in plain[wanted] for each in topics[key])
+        return "\n\n".join(each.text().rstrip() for each in found)
     near = get_close_matches(wanted, [*plain], n=_NEAR, cutoff=0.5)
     near += [each for each in plain if wanted and wanted in each and each not in near]
-    hint = f"; similar topics: {', '.join(dict.fromkeys(plain[each] for each in near[:_NEAR]))}"
+    hint = f"; similar topics: {', '.join(dict.fromkeys(plain[each][0] for each in near[:_NEAR]))}"
     listed = "logquake help lists all topics"
     raise click.UsageError(f"there is no topic {name!r}{hint if near else ''}; {listed}")
 
@@ -126,6 +130,7 @@ def listed() -> str:
         "an exit code": "2",
         "a term": "'high watermark'",
         "a transition": "election/leader-killed",
+        "a key of an anomaly's evidence": "acknowledged_ns",
     }
     names = ((kind, f"logquake help {example}") for kind, example in kinds.items())
     return (
@@ -177,6 +182,7 @@ def _named() -> Iterator[Topic]:
         ("kind of hosts", _HOSTS),
         ("term", TERMS),
         ("transition", TRANSITIONS),
+        ("key of evidence", EVIDENCE),
     ):
         for name, means in words.items():
             said = f"{name} ({kind}): {means}"

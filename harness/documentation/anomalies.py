@@ -14,7 +14,8 @@ _TOP = """\
 # Anomalies
 
 Every anomaly that a check can report: what it means, why it is a proof, and what is no proof.
-The page [Checkers](../checkers.md) explains how the checks work together.
+The page [Checkers](../checkers.md) explains how the checks work together, and the page
+[Evidence](evidence.md) explains the keys of an anomaly's evidence.
 """
 CHAPTERS = {
     Chapter.CLIENTS: "What clients saw",

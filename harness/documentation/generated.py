@@ -18,6 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/plan.md": plan_keys.page,
     "reference/suite.md": plan_keys.suite_page,
     "reference/anomalies.md": anomalies.page,
+    "reference/evidence.md": settings.evidence_page,
     "reference/faults.md": faults.page,
     "reference/swarm.md": settings.swarm_page,
     "reference/transitions.md": settings.transitions_page,

@@ -6,7 +6,8 @@
   replace the numbers, but `verdict.json` keeps the numbers.
 - `faults`, `effects`, `links`: a run's faults as lines, the measured effects, and the nodes that
   were cut off.
-- `glossary`: the meanings of terms. `plural`: a count and its noun, in the singular or plural.
+- `glossary`: the meanings of terms. `evidence`: the meanings of the keys of evidence. `plural`: a
+  count and its noun, in the singular or plural.
 - `inert`: text from outside, made safe to display.
 
 This package imports only `results.record` and `results.tables`. All code that shows results may

@@ -21,7 +21,15 @@ from harness.cli import logquake as program
 from harness.cli.exits import DONE, exits
 from harness.cli.lazy import LazyGroup
 from harness.cli.topics import module_of, says_of
-from harness.documentation import anomalies, commands, faults, plan_keys, programs, record
+from harness.documentation import (
+    anomalies,
+    commands,
+    faults,
+    plan_keys,
+    programs,
+    record,
+    settings,
+)
 from harness.documentation.prose import parsed
 from harness.suites.suite import Suite
 from nemesis.in_words import InWords
@@ -40,7 +48,9 @@ Patch = pytest.MonkeyPatch
 
 def gaps() -> set[str]:
     """Return what the reference does not show, or shows without a text."""
-    return {*_faults(), *_anomalies(), *_keys(), *_commands(), *_columns(), *_fields()}
+    return {
+        *_faults(), *_anomalies(), *_evidence(), *_keys(), *_commands(), *_columns(), *_fields()
+    }  # fmt: skip
 
 
 def _faults() -> Iterator[str]:
@@ -60,6 +70,13 @@ def _anomalies() -> Iterator[str]:
         defined = re.search(r"Why .* proves something", text) and "What would not prove it" in text
         if f"### `{checker.name}`" not in page or not defined or not checker.looks_for:
             yield f"anomaly {checker.name}"
+
+
+def _evidence() -> Iterator[str]:
+    page = settings.evidence_page()
+    for key, text in vars(settings)["EVIDENCE"].items():
+        if f"| `{key}` |" not in page or not text:
+            yield f"evidence {key}"
 
 
 def _keys() -> Iterator[str]:
@@ -135,6 +152,11 @@ def bare_check(monkeypatch: Patch) -> str:
     return anomalies.page()
 
 
+def bare_evidence(monkeypatch: Patch) -> str:
+    monkeypatch.setattr(settings, "EVIDENCE", {**vars(settings)["EVIDENCE"], BARE: ""})
+    return settings.evidence_page()
+
+
 class BarePlan(Plan):
     """A plan with a key that no text describes."""
 
@@ -188,6 +210,7 @@ def bare_field(monkeypatch: Patch) -> str:
     [
         (bare_fault, "### `bare`", "fault bare"),
         (bare_check, "### `bare`", "anomaly bare"),
+        (bare_evidence, "| `bare` |", "evidence bare"),
         (bare_key, "| `bare` |", "key bare"),
         (bare_command, "## `logquake bare`", "command bare"),
         (bare_option, "| `--bare` |", "option --bare"),

@@ -38,6 +38,8 @@ NARROW = 60
         (["high", "watermark"], ["committed"]),
         (["serve"], ["Usage: logquake serve", "--port"]),
         (["txn"], ["(workload)"]),
+        (["isr"], ["ISR (term)", "isr (key of evidence)"]),
+        (["acknowledged-ns"], ["(key of evidence)", "nanoseconds since the run's start"]),
     ],
     ids=" ".join,
 )
