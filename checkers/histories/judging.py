@@ -1,8 +1,8 @@
 """Judge imported histories.
 
 Both engines use the functions that also judge runs. A history is judged like a run in which only
-the clients were recorded. The local engine passes the history's tables directly to the checkers. For
-Spark, the tables are written to files of a temporary store (for a cluster, as records). Spark
+the clients were recorded. The local engine passes the history's tables directly to the checkers.
+For Spark, the tables are written to files of a temporary store (for a cluster, as records). Spark
 judges all histories in one job.
 """
 
