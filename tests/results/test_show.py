@@ -56,7 +56,7 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
     assert "offered 23,500 operations: 98.1% began, 440 were missed" in words
     assert "n1 log-0-1 120 27.400 s follower of n2 in epoch 5" in words
     text = " ".join(words)
-    for term in ("info", "held", "missed"):  # Each is explained where it stands.
+    for term in ("info", "began", "missed"):  # Each is explained where it stands.
         assert f"{term}: {GLOSSARY[term]}" in text
     assert f"1 is not applicable: unseen ({GLOSSARY['not applicable']})" in text
     assert max(map(len, lines)) <= 80
