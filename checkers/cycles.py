@@ -125,7 +125,8 @@ class Cycle:
 
     Attributes:
         name: The name of the anomaly.
-        needs_ww: Whether every such cycle in the component has a write-write edge.
+        needs_ww: Whether the search used write-write edges. In a search of `CONTRACTS`, every such
+            cycle in the component then has such an edge.
         ops: The number of ops in the component.
         edges: The edges of the smallest cycle; empty if the cycle is only counted.
     """

@@ -92,13 +92,13 @@ def _rate(facts: RunFacts, offered: pa.Table) -> dict[str, object]:
     rows = offered.to_pylist()
     total = {name: sum(row[name] for row in rows) for name in offered.column_names}
     calm = total["calm_offered"]
-    held = round(100 * (calm - total["calm_missed"]) / calm, 2) if calm else None
+    begun = round(100 * (calm - total["calm_missed"]) / calm, 2) if calm else None
     return {
         "rate": {
             "planned_per_s": facts.plan.rate,
             "offered": total["offered"],
             "missed": total["missed"],
-            "held_outside_of_faults_percent": held,
+            "held_outside_of_faults_percent": begun,
         }
     }
 

@@ -49,8 +49,9 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
         table.add_row(at, fault.kind, fault.aims_at, f"{fault.hold_s:.1f} s")
     if plan.scenario is None:
         console.print(table if schedule.faults else "no faults in the main phase")
-    if schedule.faults and plan.scenario is None:
-        console.print(f"(A run with --seed {plan.seed} gets these faults.)", markup=False)
+    if schedule.faults and plan.faults is None and plan.scenario is None:
+        same = f"--seed {plan.seed} instead of --dry-run gets this schedule"
+        console.print(f"(The same command with {same}.)", markup=False)
     for sentence in schedule.dropped:
         console.print(sentence, markup=False)
     console.print("what the configuration guarantees:")

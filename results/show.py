@@ -356,7 +356,7 @@ def _print_figures(tables: RunTables, found: Investigation, console: Console) ->
         _print_terms((*sums.outcomes, *_OPS.intersection(f for f, *_ in rows)), console)
     if sums.begun is not None:
         calm = "" if sums.calm_begun is None else f" ({sums.calm_begun:.1%} outside of faults)"
-        begun = f"{sums.begun:.1%} began{calm}, {sums.missed:,} were missed"
+        begun = f"{sums.begun:.1%} began{calm}, missed: {sums.missed:,}"
         say(console, f"offered {many(sums.offered or 0, 'operation')}: {begun}")
         _print_terms(("began", "missed"), console)
     broken, _ = outages(tables, found.faults)

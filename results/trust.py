@@ -3,7 +3,7 @@
 Files in a run's folder list the run's processes, the undo actions of its faults, and the logins. A
 user who can write to the folder can change all of these lists. So some commands require a safe
 folder: those that signal, undo, log in, write, or execute a run again. The caller must own the
-folder, other users must not be able to write it, and it must contain no links to other places.
+folder, other users must not be able to write it, and its files must not be links.
 
 These conditions alone are not enough, because a folder from an archive belongs to the user who
 unpacked the archive. So commands also verify each fact from the run's files before they use this
@@ -77,7 +77,7 @@ def make_shared_as(folder: Path, store: Path) -> None:
 
 
 def refuse_unless_own(paths: RunPaths) -> None:
-    """Refuse a run that the caller does not own, or that has links out of its folder.
+    """Refuse a run that the caller does not own, or that has links instead of files.
 
     Raises:
         NotOursError: The folder belongs to another user, or is a link to another place.

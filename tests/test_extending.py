@@ -1,5 +1,6 @@
 """The example of the page that explains how to add a checker works as the page says."""
 
+import json
 import re
 import runpy
 import shutil
@@ -44,16 +45,25 @@ def test_the_checker_of_the_page_is_added_and_judges_a_sample(tmp_path: Path) ->
     assert told in _logquake(tmp_path, "check", "--engine", "local", "sample:valid")
     assert "acknowledged sends that took more than 1 s" in _logquake(tmp_path, "help", "slow-send")
 
+    before = _judged(tmp_path)
     _add_a_number(tmp_path / "checkers" / "figures.py", page)
-    told = _logquake(tmp_path, "check", "--engine", "local", "--json", "sample:valid")
-    (number,) = re.findall(r'this command prints `("unknown_ops": \d+)`', page)
-    assert number in told
+    after = _judged(tmp_path)
+    number = after["stats"].pop("slowest_fault_s")
+    assert after == before, "neither the verdict nor its headline changes"
+    assert re.findall(r'this command prints `"slowest_fault_s": (.*?)`', page) == [str(number)]
+
+
+def _judged(folder: Path) -> dict[str, Any]:
+    told = _logquake(folder, "check", "--engine", "local", "--json", "sample:valid")
+    (judged,) = json.loads(told)
+    assert isinstance(judged, dict)
+    return judged
 
 
 def _add_a_number(figures: Path, page: str) -> None:
     """Add the number of the page to the figures of each verdict."""
-    (function,) = re.findall(r"```python\n(def _unknown_ops.*?)```", page, re.DOTALL)
-    (line,) = re.findall(r"```text\n(\*\*_unknown_ops.*?)\n```", page)
+    (function,) = re.findall(r"```python\n(def _slowest_fault.*?)```", page, re.DOTALL)
+    (line,) = re.findall(r"```text\n(\*\*_slowest_fault.*?)\n```", page)
     head, found, tail = figures.read_text(encoding="utf-8").partition("    return {\n")
     assert found
     text = f"{head}{found}        {line}\n{tail}\n\n{function}"

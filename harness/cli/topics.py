@@ -103,11 +103,10 @@ def explained(name: str) -> str:
         click.UsageError: There is no topic of that name. The message lists the most similar names.
     """
     topics = all_topics()
-    wanted = " ".join(name.lower().split()).lstrip("-")
+    wanted = _plain(name).lstrip("-")
     plain: dict[str, list[str]] = {}  # `ISR` is a term, and `isr` is a key of evidence.
     for key in topics:
-        for spelled in {key.lower(), key.lower().replace("_", "-")}:
-            plain.setdefault(spelled, []).append(key)
+        plain.setdefault(_plain(key), []).append(key)
     if wanted in plain:
         found = (each for key in plain[wanted] for each in topics[key])
         return "\n\n".join(each.text().rstrip() for each in found)
@@ -116,6 +115,11 @@ def explained(name: str) -> str:
     hint = f"; similar topics: {', '.join(dict.fromkeys(plain[each][0] for each in near[:_NEAR]))}"
     listed = "logquake help lists all topics"
     raise click.UsageError(f"there is no topic {name!r}{hint if near else ''}; {listed}")
+
+
+def _plain(name: str) -> str:
+    """Return a name with small letters, and with `-` instead of spaces and of `_`."""
+    return "-".join(name.lower().replace("_", " ").split())
 
 
 def listed() -> str:

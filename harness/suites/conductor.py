@@ -162,7 +162,7 @@ class Conductor:
         )
 
     def _step(self) -> bool:
-        """Start all runs that can start, and handle one event; return whether more is to do."""
+        """Start all runs that can start, handle one event, and return whether the night goes on."""
         while self._has_room() and self._start_next():
             pass
         if not self._plays and not self.state.having(Phase.PLAYED):

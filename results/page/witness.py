@@ -417,9 +417,10 @@ def isr_words(isr: object) -> str:
 
 def _budget(evidence: Evidence) -> Iterator[Event]:
     calm_ns, budget_s = evidence.get("calm_from_ns"), evidence.get("budget_s")
-    if "isr" in evidence and isinstance(seen_ns := evidence.get("seen_ns"), int):
+    since_ns = evidence.get("since_ns", evidence.get("seen_ns"))  # Old verdicts lack since_ns.
+    if "isr" in evidence and isinstance(since_ns, int):
         isr = f"was {isr_words(evidence.get('isr'))} from this time on"
-        yield Event(at_s=_s(seen_ns), kind=Kind.TOLD, who="the ISR", what=isr)
+        yield Event(at_s=_s(since_ns), kind=Kind.TOLD, who="the ISR", what=isr)
     if isinstance(calm_ns, int) and isinstance(budget_s, int | float):
         over = f"of {budget_s:g} s from that time ended"
         yield Event(at_s=_s(calm_ns) + budget_s, kind=Kind.TOLD, who="the budget", what=over)

@@ -2,8 +2,8 @@
 
 During a run, rows are written as they occur, about a hundred bytes each. Once the tables exist,
 only a later version of the pipeline reads the streams again. So the streams are packed then, to
-about a fortieth of their size. A packed stream keeps its file name. Its first bytes
-show that it is packed. At any moment, even after a crash, one file contains all rows.
+about a fortieth of their size. A packed stream keeps its file name. Its first bytes show that it is
+packed. At any moment, even after a crash, one file contains all rows.
 
 Only complete streams are packed. A stream that a crash cut off stays unchanged.
 """

@@ -18,7 +18,7 @@ EVIDENCE: Mapping[str, str] = {
     " reads.",
     "act": "How the first member acknowledged the record: accept or reject.",
     "after": "The snapshot in which the records are missing. If an epoch went back: the larger"
-    " epoch, which came first.",
+    " epoch, which came first. For a checkpoint: null.",
     "after_offset": "The offset of the reader's previous record, or the offset before the position"
     " that the reader was assigned.",
     "also": "The other checks that report the same acknowledgement.",
@@ -43,7 +43,8 @@ EVIDENCE: Mapping[str, str] = {
     "bound": "The two logs must agree below this offset.",
     "bound_is": "The source of the bound, for example both high watermarks.",
     "budget_s": "The longest time that the plan allows, in seconds.",
-    "calm_from_ns": f"When the last fault was healed, {_NS}.",
+    "calm_from_ns": f"When the last fault was healed, {_NS}. Without faults: the start of the main"
+    " phase.",
     "candidates": "The node ids of the candidates that the voter voted for.",
     "change": "How the object differs from its state before the run.",
     "committed_by": "The operation that committed the offset in the answer, from the commit's"
@@ -52,10 +53,10 @@ EVIDENCE: Mapping[str, str] = {
     "completed_ns": f"When the poll ended, {_NS}.",
     "confirmed": "How many of these faults were confirmed. For a single kind: 1 or 0.",
     "confirmed_ns": f"When the first member got the confirmation of its acknowledgement, {_NS}.",
-    "copies_left": "How many of the copies the last leader's final log still has. Without logs: how"
-    " many the final reads returned.",
-    "count": "How many there are: epochs that are too small, reports that are too high, or counted"
-    " operations or messages.",
+    "copies_left": "How many of the copies the last leader's final log still has; all, if that"
+    " log was not read. If the system shows no logs: how many the final reads returned.",
+    "count": "How many there are: epochs that are too small, reports that are too high, records"
+    " of a checkpoint's epoch, or counted operations or messages.",
     "count_of_readers": "How many operations read the value.",
     "count_of_shown": "How many records of the transaction the final reads returned.",
     "delivered_ns": f"When the second member got the record, {_NS}.",
@@ -86,7 +87,7 @@ EVIDENCE: Mapping[str, str] = {
     "ended_ns": f"When the operation that sent the value ended, {_NS}. In a cycle: a time for each"
     " process or realtime edge, and -1 for other edges.",
     "epoch": "The leader epoch, or the epoch of the controllers' quorum. If an epoch went back: the"
-    " smaller one.",
+    " smaller one. For a checkpoint: the epoch of the record.",
     "errors": "The most frequent errors of the sends, each with its number.",
     "fault": "The kind of the fault that ended the brokers.",
     "final_leader": "The last leader of the partition, as a broker id or a node.",
@@ -110,9 +111,10 @@ EVIDENCE: Mapping[str, str] = {
     "holds_instead": "The value at the acknowledged offset. Null if there is no value.",
     "how": "How the process ended, or how the replica lost the records.",
     "input_offset": "The offset of the input record.",
-    "isolation": "The isolation level of the incomplete final read.",
-    "isr": "The in-sync replicas, as broker ids: in the last report of the period, or in the entry"
-    " about the election.",
+    "isolation": "The isolation level of the incomplete final read. Null if there was no final"
+    " read.",
+    "isr": "The in-sync replicas, as broker ids: in the last report of the period, or within the"
+    " budget, or in the entry about the election.",
     "isr_before": "The in-sync replicas before an unclean election, as broker ids. Null for another"
     " election.",
     "isr_from_ns": f"When a broker first reported that the ISR was too small, {_NS}.",
@@ -163,7 +165,8 @@ EVIDENCE: Mapping[str, str] = {
     "mop": "The index of the send in its operation, from 0.",
     "most": "The highest offset that a member had tried to commit. Null if there was none.",
     "most_op_id": "The operation that had tried to commit the highest offset.",
-    "needs_write_write": "Whether each such cycle of these operations has a write-write edge.",
+    "needs_write_write": "Whether only a search with write-write edges found the cycle. Under the"
+    " judge jepsen: whether the search used such edges.",
     "node": "The node of the replica, the voter, the answer or the process. For a client: its"
     " worker.",
     "nodes": "The nodes whose logs show the anomaly.",
@@ -176,8 +179,8 @@ EVIDENCE: Mapping[str, str] = {
     "op_ids": "The operations that handled, acknowledged or received the record, at most 5.",
     "ops": "The operations of the cycle. Each precedes the next one, and the last precedes the"
     " first.",
-    "ops_of_component": "How many operations are in this cycle and in all cycles that share"
-    " operations with it.",
+    "ops_of_component": "How many operations are linked by this cycle and other cycles: the size of"
+    " their strongly connected component.",
     "place": "The partition of the input record.",
     "places": "The partition of each edge of the cycle. Empty for a process or realtime edge.",
     "poll_op_ids": "The first 10 operations that read the value, or that read at the offset.",
@@ -204,7 +207,8 @@ EVIDENCE: Mapping[str, str] = {
     "replicas": "For each replica: the record that its final log has at the offset.",
     "said": "The last lines that the process wrote. For the quorum: the leader that each voter"
     " named last.",
-    "seen_ns": f"When the end of the process was detected, or when the last report came, {_NS}.",
+    "seen_ns": f"When the end of the process was detected, or when the last report came, {_NS}."
+    " For an ISR: the last report within the budget.",
     "send_op_ids": "The first 10 operations that sent the value, or whose send got the offset.",
     "sends": "How many sends the clients tried in the period.",
     "sent_ns": f"When the operation that sent the value began, {_NS}.",
@@ -214,7 +218,8 @@ EVIDENCE: Mapping[str, str] = {
     "shown": "The first 3 records of the transaction that the final reads returned.",
     "shown_offset": "The offset of the older record that is last there. Null if the key has none.",
     "shown_value": "The value of the older record that is last there. Null if the key has none.",
-    "since_ns": f"When a broker first reported the state that then did not change, {_NS}.",
+    "since_ns": f"From this time to seen_ns, all reports had the same value, {_NS}. For a"
+    " transaction, only reports of the last leader after the last heal count.",
     "skipped": "How many committed records the reader skipped.",
     "skipped_by": "How many reads skipped the offset.",
     "skipped_offsets": "The offsets of the first 10 records that the reader skipped.",
@@ -229,7 +234,7 @@ EVIDENCE: Mapping[str, str] = {
     "start_of": "The node whose log or checkpoint shows the start of the epoch.",
     "start_offset": "The offset at which the epoch starts.",
     "started": "How many of these faults began.",
-    "target_end": "The offset that the final read had to reach.",
+    "target_end": "The offset that the final read had to reach. -1 if unknown.",
     "time_ns": f"When the broker reported the log end, or when the poll ended, {_NS}. -1 if the log"
     " end comes from files.",
     "times": "How many answers and copies of files show a log start above 0.",
@@ -251,9 +256,10 @@ EVIDENCE: Mapping[str, str] = {
     "vanished": "For each replica that lost the record between two steps of a scenario: these"
     " steps.",
     "what": "The object that differs, or a description of what was counted.",
-    "where": "The place of the smaller epoch. For answers: both times. For a checkpoint: the"
-    " offsets of the epoch.",
-    "witnesses": "For each leader: the number and times of its reports, or its record.",
+    "where": "The place of the smaller epoch. For answers: both times. For a log: the snapshot."
+    " For a checkpoint: the offsets of the epoch.",
+    "witnesses": "For each leader: how often, when and in which source it was named; or its"
+    " record or its own file.",
     "writer": "The operation that sent the value.",
     "writer_op_id": "The operation that sent the value.",
     "writers": "The producer id, producer epoch and sequence number of each copy.",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import exit_code
+from results.wording.evidence import EVIDENCE
 
 SKIPS = [[[0, 1]], [[2, 3]]]
 
@@ -81,7 +82,7 @@ def test_a_page_of_histories_shows_each_verdict_with_its_evidence(
     assert "&lt;script&gt;alert(1)&lt;s&gt;: Invalid:" in text
     assert "Process 1 read value 1 of key-0" in text
     assert '<span class="badge bad">1 not allowed</span>' in text
-    assert '<table class="evidence">' in text
+    assert f'<th scope="row"><abbr title="{EVIDENCE["value"]}">value</abbr></th>' in text
     assert "<script>" not in text
 
     assert check("--history", good, "--json", "--page", page) == 0

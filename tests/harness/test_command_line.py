@@ -211,6 +211,7 @@ def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
     assert exit_code(["run", "--seed", "3", "--nemesis", "kill", *SHORT]) == 0
     first = capsys.readouterr().out
     assert "faults in the main phase, seed 3" in first
+    assert "(The same command with --seed 3 instead of --dry-run gets this schedule.)" in first
     assert "what the configuration guarantees:" in first
     assert exit_code(["run", "--seed", "3", "--nemesis", "kill", *SHORT]) == 0
     assert capsys.readouterr().out == first

@@ -39,6 +39,8 @@ NARROW = 60
         (["serve"], ["Usage: logquake serve", "--port"]),
         (["txn"], ["(workload)"]),
         (["isr"], ["ISR (term)", "isr (key of evidence)"]),
+        (["high-watermark"], ["high watermark (term)", "high_watermark (key of evidence)"]),
+        (["transitions"], ["election/leader-killed", "A partition got another leader"]),
         (["acknowledged-ns"], ["(key of evidence)", "nanoseconds since the run's start"]),
     ],
     ids=" ".join,

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,20 @@ def strange_sources(tree: ast.Module, makers: set[str]) -> Iterator[str]:
                 yield ast.unparse(value)
 
 
+def changes(tree: ast.Module) -> Iterator[str]:
+    """Yield each statement that changes evidence, because its keys would not be found."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.AugAssign(target=ast.Name(id="evidence"))
+                | ast.Call(func=ast.Attribute(
+                    value=ast.Name(id="evidence"), attr="update" | "setdefault"))
+            ):  # fmt: skip
+                yield ast.unparse(node)
+            case _:
+                pass
+
+
 def written() -> set[str]:
     """Return all keys of evidence that the source of the checks has."""
     parsed, found = trees(), set[str]()
@@ -132,6 +147,7 @@ def test_all_evidence_is_found_in_the_source() -> None:
         if (found := list(strange_sources(tree, makers)))
     }
     assert strange == {}
+    assert [each for tree in parsed.values() for each in changes(tree)] == []
     for path in (ROOT / "results" / "samples").glob("*/verdict.json"):
         verdict = json.loads(path.read_text(encoding="utf-8"))
         examples = (each for name in verdict["anomalies"].values() for each in name["examples"])
@@ -148,8 +164,14 @@ def test_texts_are_short_and_in_order() -> None:
 
 def test_the_page_of_a_run_has_each_meaning_as_a_tooltip(make_run: MakeRun) -> None:
     page = write_report(make_run()).read_text(encoding="utf-8")
-    assert f'<abbr title="{EVIDENCE["value"]}">value</abbr>' in page
-    assert page.count('<th scope="row"><abbr title=') >= len(("value", "offset", "op_id"))
+    tables = re.findall(r"<summary>Evidence</summary>\s*<table.*?</table>", page, re.DOTALL)
+    heads = [head for each in tables for head in re.findall(r'<th scope="row">(.*?)</th>', each)]
+    told = [re.fullmatch(r'<abbr title="(.*?)">(\w+)</abbr>', head) for head in heads]
+    assert len(told) >= len(("value", "offset", "op_id"))
+    assert [(unescape(each[1]), each[2]) for each in told if each] == [
+        (EVIDENCE[each[2]], each[2]) for each in told if each
+    ]
+    assert all(told)
 
 
 def test_an_unknown_key_has_no_tooltip_and_is_escaped() -> None:

@@ -93,7 +93,7 @@ def test_the_sections_stand_in_order_with_their_numbers(make_run: MakeRun) -> No
     )
     assert "lost-write 14,231 3" in page.text("checks")
     assert "unseen not applicable" in page.text("checks")
-    assert "Offered 23,500 operations: 98.1 % began, 440 were missed" in page.text("statistics")
+    assert "Offered 23,500 operations: 98.1 % began, missed: 440" in page.text("statistics")
     assert "send 10,650 0 660 11,310" in page.text("statistics")
     for term in ("info", "began", "missed"):  # Each is explained where it stands.
         assert f"{term}: {GLOSSARY[term]}" in page.text("statistics")

@@ -10,6 +10,7 @@ from results.print_table import print_table
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from results.record.verdict import Verdict
+from results.samples import find_sample
 from results.show import list_runs, print_verdict, show_run
 from results.store import Store
 from results.verdict_json import read_verdict, write_verdict
@@ -53,7 +54,7 @@ def test_a_run_says_what_was_lost_where_and_what_the_logs_hold(make_run: MakeRun
         "(v1121: value log-0-1:v1121; e: leader epoch; ≠: differs from the values that clients got)"
     ) in " ".join(words)
     assert "isolate leader(log-0,1) n1 20.0 26.0 yes" in words
-    assert "offered 23,500 operations: 98.1% began, 440 were missed" in words
+    assert "offered 23,500 operations: 98.1% began, missed: 440" in words
     assert "n1 log-0-1 120 27.400 s follower of n2 in epoch 5" in words
     text = " ".join(words)
     for term in ("info", "began", "missed"):  # Each is explained where it stands.
@@ -72,6 +73,15 @@ def test_long_names_are_folded_and_never_cut_off(make_run: MakeRun) -> None:
     assert "…" not in printed(console)
     folded = "".join(line.split(" ")[0] for line in printed(console).splitlines())
     assert name in folded
+
+
+def test_faults_and_truncations_come_before_what_the_verdict_rests_on() -> None:
+    console = narrow()
+    show_run(RunPaths(find_sample("sample:loss-acks-1")), console)
+    lines = printed(console).splitlines()
+    order = ("fault ", "truncated its log", "what the verdict rests on", "operation ")
+    starts = [next(at for at, each in enumerate(lines) if each.startswith(head)) for head in order]
+    assert starts == sorted(starts)
 
 
 def test_hostile_text_is_printed_and_not_obeyed(make_run: MakeRun) -> None:
