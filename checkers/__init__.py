@@ -1,8 +1,8 @@
 """The checkers, which find anomalies in a recorded run.
 
 A checker is a pure function. Its input is the rows of one group: one partition of one run, or the
-whole run. Its output is a list of anomalies. The inputs are Arrow tables and numpy arrays. The
-outputs are `Anomaly` objects. A checker does not depend on Spark, files, clusters or plots. So one
+whole run. Its output is `Findings`: the anomalies, and the number of comparisons. The inputs are
+Arrow tables and numpy arrays. A checker does not depend on Spark, files, clusters or plots. So one
 checker can check stored runs, live runs and simulated runs.
 
 * `protocol.py` defines a checker. `group.py` defines the input of a checker. `registry.py` lists
@@ -14,8 +14,9 @@ checker can check stored runs, live runs and simulated runs.
 * `run.py` is the entry point: it reads folders of runs and returns verdicts.
 * `spark/` runs the checkers with Spark. `spark/local.py` runs them in this process.
 
-Only `harness` imports this package. The package imports `results.record`. `checkers.spark` also
-imports `cluster.files`. Only `checkers/spark` imports pyspark, at its first use.
+Only `harness`, `logquake` and `benchmarks` import this package. The package imports
+`results.record`. `checkers.spark` also imports `results.verdict_json` and `cluster` (the readers of
+Kafka's files, and the cache). Only `checkers/spark` imports pyspark, at its first use.
 
 To add a checker, edit three files: the checker's module, its test in `tests/checkers`, and one line
 in `registry.py`. The module's docstring has three sections: "Definition", "Why it proves something"

@@ -3,14 +3,14 @@
 Definition: a reader read the value of a plain send that failed definitely. A plain send belongs to
 no transaction. A value of an aborted transaction also counts, if a read_committed reader read it.
 
-Why it proves something: a plain send fails definitely only if the client never passed the message
-to a broker. A transaction counts as aborted if its client decided to abort and never asked for a
-commit. No coordinator may commit such a transaction. Brokers must hide the records of such a
-transaction from read_committed readers.
+Why it proves something: a plain send fails definitely only in two cases. The client never passed
+the message to a broker, or the broker refused the message before the append. A transaction counts
+as aborted if its client decided to abort and never asked for a commit. No coordinator may commit
+such a transaction. Brokers must hide the records of such a transaction from read_committed readers.
 
 What would not prove it: a read_uncommitted reader may get records that are aborted later. If the
-client asked for a commit, the transaction proves nothing, even if the client got no answer
-(`info`). If a transaction reads its own write, only `precommitted-read` reports that.
+client asked for a commit, the transaction proves nothing, whether or not the client got an answer.
+If a transaction reads its own write, only `precommitted-read` reports that.
 """
 
 from collections.abc import Set
@@ -119,8 +119,8 @@ def _check(group: Group) -> Findings:
     why = "no send failed, so an aborted read could not be detected"
     if group.facts.plan.transactional:
         why = (
-            "no send failed and no transaction was aborted, so an aborted read could not be"
-            " detected"
+            "no plain send failed, and no read_committed reader could have got an aborted value,"
+            " so an aborted read could not be detected"
         )
     return could_not_show(found, why, given=bool(group.table("polls").num_rows))
 
@@ -197,7 +197,7 @@ def _error(group: Group, value: int) -> str:
 def _why_aborted(group: Group, found: Anomaly) -> str:
     """Explain, for a report, which broker may have exposed a record of an aborted transaction.
 
-    The sentence also gives the number of read_committed reads that correctly skipped the record.
+    If read_committed reads correctly skipped the record, the sentence gives their number.
     """
     value, offset = number_in(found, "value"), number_in(found, "offset")
     polls = group.table("polls")
@@ -268,7 +268,8 @@ CHECKER = Checker(
         one="failed or aborted write was read",
         many="failed or aborted writes were read",
         means="A reader got a value whose send failed, or whose transaction was aborted.",
-        promise="Values of failed or aborted sends are never read.",
+        promise="Values of failed sends are never read, and values of aborted transactions are"
+                " never read by read_committed readers.",
         explains={"precommitted-read": "a record that is read too early may be the reader's own"},
     ),
     anomaly_class=AnomalyClass.SAFETY,

@@ -39,10 +39,10 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
 def answers_around(
     leadership: pa.Table, faults: Iterable[Disturbance]
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the times of the targets' answers around the begin of each unconfirmed fault.
+    """Return the times of the targets' answers around the start of each unconfirmed fault.
 
-    The key is the target and the begin of the fault. The value is a pair: the time of the last
-    answer before the begin, and the time of the first answer after it. A time is -1 if there is no
+    The key is the target and the start of the fault. The value is a pair: the time of the last
+    answer before the start, and the time of the first answer after it. A time is -1 if there is no
     such answer. The result is stored as `RunFacts.answers`.
 
     Args:

@@ -9,10 +9,12 @@ the record. Some applications continue from that offset, for example for exactly
 wrong offset misleads them.
 
 What would not prove it: if no offset holds the value, the anomaly is a `lost-write` instead. An
-offset below the log's start proves nothing. With acks=1 or an unclean election, the record at the
-acknowledged offset may have been truncated. The log may have kept another try of the same send, at
-another offset. One wrong answer can match several definitions. If a reader got another value at the
-offset, `inconsistent-offsets` is reported, too. If the value is at several offsets, `duplicate` is
+offset below the log's start proves nothing. The record at the acknowledged offset may be lost: with
+acks=1, by an unclean election, or on the disks of all replicas. Then the log may have kept another
+try of the same send, at another offset.
+
+One wrong answer can match several definitions. If a reader got another value at the offset,
+`inconsistent-offsets` is reported, too. If the value is at several offsets, `duplicate` is
 reported, too. The evidence lists these checks under `also`.
 """
 

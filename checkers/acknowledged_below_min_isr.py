@@ -1,17 +1,18 @@
 """acknowledged-below-min-isr: acks=all was acknowledged while too few replicas were in sync.
 
 Definition: for more than five seconds, leaders acknowledged sends with acks=all although the ISR
-was too small. Each send began and ended while every broker's answer named an ISR smaller than
-`min.insync.replicas`. No answer within four seconds of a send named a larger ISR.
+was too small. Each send began and ended while every answer of a broker named an ISR smaller than
+`min.insync.replicas`. No answer within four seconds of a send named an ISR of sufficient size. With
+ZooKeeper, the ISR that ZooKeeper stores counts like an answer.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
-`min.insync.replicas` replicas are in sync. With a smaller ISR, the failure of one broker can lose
-an acknowledged record. That holds even if no broker failed in this run.
+`min.insync.replicas` replicas are in sync. With a smaller ISR, fewer failures of brokers than
+promised can lose an acknowledged record. That holds even if no broker failed in this run.
 
-What would not prove it: a few acknowledgements prove nothing, because a replica may have joined and
-left the ISR between two observations. Acknowledgements close to an answer with a larger ISR prove
-nothing, because brokers report changes up to two seconds late. Sends with acks=1 do not count.
-Periods of more than three seconds without an answer do not count.
+What would not prove it: acknowledgements within five seconds prove nothing, because a replica may
+have joined and left the ISR between two observations. Acknowledgements close to an answer with a
+sufficient ISR prove nothing, because brokers report changes up to two seconds late. Sends with
+acks=1 do not count. Periods of more than three seconds without an answer do not count.
 """
 
 from collections.abc import Iterator
@@ -140,8 +141,8 @@ def _describe(group: Group, each: Accepted) -> Anomaly:
         NAME,
         sentence=f"{group.place} acknowledged {each.count} sends with acks=all from"
         f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, although from"
-        f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker"
-        f" reported an ISR smaller than min.insync.replicas ({needed}), last"
+        f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker that"
+        f" answered reported an ISR smaller than min.insync.replicas ({needed}), last"
         f" {list(each.isr)}",
         evidence={
             "acknowledged": each.count,
@@ -257,8 +258,8 @@ CHECKER = Checker(
     promise=Promise.STORED,
     compares="sends with acks=all while too few replicas were in sync",
     chapter=Chapter.REPLICAS,
-    looks_for="acknowledgements of acks=all while all brokers reported ISRs smaller than"
-    " `min.insync.replicas` for more than five seconds, with four seconds of slack on"
+    looks_for="acknowledgements of acks=all while all brokers that answered reported ISRs smaller"
+    " than `min.insync.replicas` for more than five seconds, with four seconds of slack on"
     " either side",
     waits=Waits.LATER,
 )

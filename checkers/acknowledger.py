@@ -4,13 +4,13 @@ An acknowledgement names no broker. Each recorded pair of broker and leader epoc
 Any of these facts excludes a candidate:
 
 - The broker knew a later epoch before the send, or only an earlier epoch after the send.
-- The broker was down during the send.
+- The broker was down during the whole send.
 - The broker's log is complete and lost nothing, but does not hold the record at the offset.
 - The broker's log end offset, before or after the send, shows that it did not append the record.
 - The producer's sequences name another leader.
 - All copies have another epoch, and the client had no time to retry.
 
-If two candidates remain, both are named. If replicas may have been recreated, logs exclude nothing.
+If two remain, both are named. If replicas may have been recreated, a missing record proves nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ class Acknowledger(Leader):
 
 
 _UNTOLD = Acknowledger(broker=NONE, epoch=NONE)
-"""An unreported leader. It is a candidate if the rules about time exclude all known leaders."""
+"""An unreported leader: a candidate if no copy has an epoch and times exclude all known leaders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +184,7 @@ def _may_have_dropped(
 
 
 def _wrote(group: Group, who: Acknowledger, record: Acked, written: frozenset[int]) -> bool:
-    """Return whether a leader may have acknowledged a record although all copies have other epochs.
+    """Return whether a leader may have acknowledged a record, according to the copies' epochs.
 
     A copy may come from another try of the send, which an earlier or a later leader appended.
     """
@@ -220,7 +220,7 @@ def may_be_resent(group: Group, record: Acked) -> bool:
 def _one_by_one(group: Group) -> bool:
     """Return whether later leaders never append a record that an earlier leader acknowledged.
 
-    That holds with idempotence: all of the ISR has the record, and the next leader is in the ISR.
+    True with idempotence (all of the ISR has the record) if the plan permits no unclean leader.
     """
     return group.facts.idempotent and not group.facts.plan.unclean_elections
 
@@ -297,7 +297,7 @@ def _shrinkings(group: Group) -> dict[str, list[tuple[int, int]]]:
 
 
 def cut_at(group: Group, record: Acked, node: str) -> int | None:
-    """Return the lowest first offset of a node's losses that may include the record, or None."""
+    """Return the lowest offset from which a node may have lost a record since its send, or None."""
     cuts = group.view(_cuts).get(node, ())
     hit = [
         from_offset
@@ -414,8 +414,8 @@ def looks_at(group: Group, node: str) -> list[tuple[int, int]]:
 def _answers(group: Group) -> dict[str, _Answers]:
     """Return each broker's answers about leader epochs, by node.
 
-    With ZooKeeper, an answer counts only if the broker names itself as leader. Such a broker can
-    know a new leader while it still leads in an earlier epoch.
+    With ZooKeeper, a broker can know a new leader while it still leads in an earlier epoch. So only
+    answers to ListOffsets and the rows of ZooKeeper itself count.
     """
     rows = group.table("leadership")
     told = (ints(rows, "leader_epoch") >= 0) & (ints(rows, "observed_ns") >= 0)

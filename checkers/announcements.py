@@ -101,7 +101,7 @@ class Announcements:
         )
 
     def highest_before(self, epochs: Ints) -> Ints:
-        """Return, for each epoch, the index of the highest `marks` of earlier epochs, or -1."""
+        """Return, for each epoch, the index of the highest mark of earlier epochs, or -1."""
         below = np.searchsorted(self.epochs, epochs, side="left")
         return latest(first_highest(self.marks), below)
 

@@ -5,7 +5,8 @@ Definition: a broker process ended although no fault stopped or killed it. The a
 SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS. The anomaly is also `broker-ended` if a normal stop
 (SIGTERM) ends a broker with a failure code. All codes except 0 and 143 are failure codes. The
 anomaly is `broker-hit-from-outside` if another signal or an unseen cause ended the process. A pause
-(SIGSTOP) without a fault is `broker-hit-from-outside`, too.
+(SIGSTOP) without a fault is `broker-hit-from-outside`, too. So is the end of a process after the
+harness's own file system below the broker's data had failed: the broker is not to blame for it.
 
 Why it proves something: a server runs until it is stopped. A server that exits, halts, crashes or
 runs out of memory makes its share of the cluster unavailable. Kafka halts itself if it cannot
@@ -16,12 +17,12 @@ a signal shows nothing about the broker.
 What would not prove it: each of the following facts explains an end.
 
 - The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
-  lost-flushes.
+  lost-flushes. The family lost-flushes explains only the end of the process that was hit, and the
+  end of the next one.
 - The end comes during a fault that stopped writes (disk-full, read-only), or shortly after it.
 - The process itself got errors from its disk (disk-errors). An unreadable page of a mapped file
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
-- The harness's own file system below the broker's data had failed. The broker is not to blame.
 - The process exits during a fault that takes its file handles, or shortly after such a fault. The
   last error of the process must be "too many open files", or must be that log folders failed
   because of too many open files.
@@ -31,10 +32,10 @@ What would not prove it: each of the following facts explains an end.
 - A fault ended the broker, and other faults were in force while the broker restarted. So the new
   process found a controller too late, or never. These faults must last as long as Kafka waits: 60 s
   for a controller, 30 s for ZooKeeper, or the time that the plan sets. The faults must last until
-  Kafka gave up, or must end less than 10 s before that. If the last lines of the process's log are
-  recorded, they must show that Kafka gave up. A stall must be confirmed on links between the broker
-  and its controllers. A slow disk or a lack of a resource must be on the broker's own node or on a
-  controller's node.
+  Kafka gave up. If the last lines of the process's log are recorded, they must show that Kafka gave
+  up. Then the faults may end 10 s earlier. A stall must be confirmed on links between the broker
+  and its controllers. A slow disk or a lack of a resource must be confirmed on the broker's own
+  node or on a controller's node.
 
 A disk fault does not explain a signal from outside.
 """
@@ -62,7 +63,10 @@ GONE = "gone"
 """The value of the detail `disk` if Logquake's file system below the broker's data had failed."""
 _HEAP = "OutOfMemoryError: Java heap space"
 _MISSED_NS = NS_PER_S
-"""The maximum delay until an ended process is noticed. An election takes about as long."""
+"""`_led` assumes that a process ended this long before its end was noticed.
+
+An election takes about as long.
+"""
 _NAMED = 3
 _BY_SIGNAL = 128
 """Shells, Docker and Java's shutdown report a signal as this number plus the signal's number."""
@@ -217,8 +221,8 @@ CHECKER = Checker(
         one="broker ended by itself",
         many="brokers ended by themselves",
         means=(
-            "It exited or crashed, although nothing had asked it to stop and no fault of its disk"
-            " or its resources explains the end."
+            "It exited or crashed without being asked to stop, or failed while it was stopping, and"
+            " no fault explains the end."
         ),
         promise="A broker runs until it is asked to stop.",
     ),
@@ -233,8 +237,8 @@ CHECKER = Checker(
     compares="server processes watched",
     chapter=Chapter.LIVENESS,
     looks_for="at any time a server exits by itself, or a crash ends it (SIGSEGV, SIGABRT …),"
-    " although nothing had asked it to stop. The evidence has the last errors that it"
-    " logged",
+    " although nothing had asked it to stop; or a normal stop ends it with a failure code. The"
+    " evidence has the last errors that it logged",
     meanwhile=Proof.OBSERVED,
 )
 
@@ -269,8 +273,8 @@ OUTSIDE_CHECKER = Checker(
         one="broker was hit from outside of the run",
         many="brokers were hit from outside of the run",
         means=(
-            "Something outside of the run ended or paused the broker, or the end of the broker"
-            " was not observed."
+            "Something outside of the run ended or paused the broker, the end of the broker was"
+            " not observed, or Logquake's file system under its data directory had failed."
         ),
         promise="Nothing except the run stops or pauses the run's brokers.",
     ),
@@ -285,5 +289,6 @@ OUTSIDE_CHECKER = Checker(
     chapter=Chapter.HARNESS,
     looks_for="a process of the cluster was ended by a signal that no fault of the plan sent and"
     " no crash raises (SIGKILL of the kernel's OOM killer, SIGTERM). Or the process was"
-    " paused (SIGSTOP), or its end was not observed",
+    " paused (SIGSTOP), or its end was not observed, or Logquake's file system under its data"
+    " directory had failed before the end",
 )

@@ -1,8 +1,8 @@
 """Find when the last fault was healed, and when the whole machine was silent.
 
 Time limits for brokers count only from the moment at which all faults are healed. A silence is a
-period in which neither brokers nor clients did anything, because the machine was asleep or
-overloaded. Such a silence is not a failure of the brokers.
+period in which neither clients nor observers recorded anything. Logquake assumes that the machine
+was asleep or overloaded then. So a silence is not a failure of the brokers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +28,9 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     A fault that never began needs no heal. If a fault's own heal was not confirmed, the time of the
     `healed` milestone is used instead. The milestone must have succeeded, or must have failed only
     because running brokers did not register. The milestone is also used if the plan has faults but
-    no fault is recorded, because rows may be missing. If the plan has no faults, the result is the
-    start of the main phase. For a scenario without recorded faults, the result is also the start of
-    the main phase.
+    no recorded fault began, because rows may be missing. If the plan has no faults, the result is
+    the start of the main phase. For a scenario without recorded faults, the result is also the
+    start of the main phase.
 
     Args:
         faults: Rows of `faults`.

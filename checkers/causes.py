@@ -6,8 +6,8 @@ leader. Each clause needs its own evidence. Without the evidence, the clause is 
 - "Only n2 had it" needs three facts. No other replica's copy has the record. No other replica lost
   anything at that offset. No other replica gave the record to a reader.
 - "Without it" is a clause about a leader. The clause needs one of three facts. The leader never had
-  the record. Or, in its own epoch, the leader wrote another record at the offset. Or no leader came
-  after this leader, and the log of this leader only grew.
+  the record. Or, in its own epoch, the leader wrote another record at the offset, or a later record
+  at a lower offset. Or no leader came after this leader, and the log of this leader only grew.
 - A fault is named as the reason of an election only if the fault was confirmed before the election.
 
 The sentence also lists the facts that the run did not record.
@@ -129,7 +129,10 @@ def cause_of_loss(
 
 
 def _on_disks(group: Group, record: Acked) -> str:
-    """Return a clause if disk faults removed, or may have removed, every copy; else ""."""
+    """Return a clause if disk faults removed, or may have removed, every copy; else "".
+
+    The result is also "" if another record had the offset before the first of these faults.
+    """
     since_ns = max(record.sent_ns, record.acked_ns)
     disks = lost_on_disks(group, record.offset, since_ns)
     if disks and _replaced_ns(group, record) < _first_loss_ns(group, record, since_ns):
@@ -141,7 +144,11 @@ def _on_disks(group: Group, record: Acked) -> str:
 
 
 def _below_the_starts(group: Group, record: Acked) -> str:
-    """Return a clause if every log starts above the record although the plan has no retention."""
+    """Return a clause if every log starts above the record although the plan has no retention.
+
+    The clause names the first log that was observed with such a start. Without such an observation,
+    the result is "".
+    """
     logs = group.logs.get(FINAL, {}).values()
     below = bool(logs) and not group.facts.forgets
     below &= all(0 <= record.offset < log.start for log in logs)
@@ -150,7 +157,7 @@ def _below_the_starts(group: Group, record: Acked) -> str:
 
 
 def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
-    """Return the begin of the first fault that may have removed a record from a disk, or -1."""
+    """Return the start of the first fault that may have removed a record from a disk, or -1."""
     begun = [
         each.began_ns
         for each in group.facts.disk_losses
@@ -177,8 +184,9 @@ def _replaced_ns(group: Group, record: Acked) -> int:
 def _dropped(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
     """Return a clause if the acknowledging leader itself wrote another record at the offset.
 
-    The leader's own log proves this, provided that the log lost nothing at the offset. Otherwise
-    the leader may have copied the other record later, as a follower.
+    A record of the leader's epoch at the offset, in any final log, proves this, provided that the
+    leader's own log lost nothing at the offset. Otherwise the leader may have copied the other
+    record later, as a follower.
     """
     epoch, node = by[0].epoch, by[0].node
     if cut_at(group, record, node) is not None or moved(group) or not read_whole(group, node):
@@ -322,8 +330,8 @@ class _Befell:
 
     Attributes:
         meanwhile: The clause if the fault was in force while the leader acknowledged the record.
-        clauses: The clauses if the fault came after the acknowledgement, and before the next
-            leader's election.
+        clauses: The clauses if the fault was still in force after the acknowledgement. If the
+            election may have come before the fault, `notes` says so.
         then: The clause if only this is known: the fault was in force at the next election, or just
             before it.
         notes: The clauses if the order is unknown, or if the fault was over before the election.

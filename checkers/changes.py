@@ -25,7 +25,7 @@ _ENDS = frozenset({"kill", "stop", "pause", "rolling-restart"})
 _IN_TURN = {"rolling": "rolling-restart"}
 """The first part of a rolling fault's name. A rolling fault ends its targets in turn."""
 HANDLES, PROCESSOR, MEMORY = "handles", "processor", "memory"
-"""The resources that a fault can take from a broker. The measured effect has one of these kinds."""
+"""The resources that a fault can take from a broker, as kinds of the measured effect."""
 _DEEDS = _ENDS | {HANDLES, PROCESSOR, MEMORY}
 _OF_KEEPER = frozenset({"keeper", "keeper-links"})
 """The families of faults that hit ZooKeeper."""
@@ -34,11 +34,11 @@ _OF_CLIENTS = "client-connections"
 
 
 def deeds(faults: pa.Table) -> list[str]:
-    """Return each fault's effect on servers: the measured effect (`_DEEDS`), or the fault's kind.
+    """Return each fault's effect on servers: an effect of `_DEEDS`, or else the fault's kind.
 
-    If a fault began but was not confirmed, the effect is taken from the name of the fault. For a
-    fault that kills or pauses ZooKeeper, the result is always the fault's kind. Such a fault stops
-    no broker, so no broker takes over from another.
+    If the measured effect is not in `_DEEDS`, or nothing was measured, the effect is taken from the
+    name of the fault. For a fault that hits ZooKeeper, the result is always the fault's kind. Such
+    a fault stops no broker, so no broker takes over from another.
     """
     did = [str(json_object(effect).get("kind")) for effect in texts(faults, "effect")]
     kinds, of_keeper = texts(faults, "kind"), takes_keeper(faults)
@@ -100,7 +100,7 @@ def _place(told: object) -> tuple[str, int] | None:
 
 
 def _led_controllers(roles: object) -> bool:
-    """Return whether a target was the active controller at the begin of the fault."""
+    """Return whether a target was the active controller when the fault began."""
     return isinstance(roles, dict) and roles.get("controller") is True
 
 
@@ -111,10 +111,11 @@ def _ends(links: object) -> frozenset[str]:
 
 
 def _strikes(spec: Json, heal: Json) -> int:
-    """Return how often a fault broke connections of clients; -1 if unknown.
+    """Return how often a fault reset connections of clients; -1 if unknown.
 
     For a fault that resets connections repeatedly, the heal's row lists the resets. Without that
-    row, the number is unknown. The result is 0 for a fault of another family.
+    row, the number is unknown. The result is 0 for a fault of another family. It is also 0 for a
+    healed fault that resets no connections.
     """
     strikes = heal.get("strikes", [])
     if spec.get("family") != _OF_CLIENTS:
@@ -136,9 +137,9 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     """Return whether a period was free of known events that may have delayed or lost answers.
 
     The period must be in the main phase or later. No fault may have been in force during the period
-    or shortly before it. All observers must report one leader epoch, and one process of each
-    broker. No broker may have ended by itself, and the machine must have been awake. If times or
-    epochs were not reported, the result is false.
+    or shortly before it. No new leader epoch, and no new process of a broker, may have been first
+    reported in the period or within 5 s of it. No broker may have ended by itself, and the machine
+    must have been awake. If times, epochs or restarts were not reported, the result is false.
     """
     late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
     return was_left_alone(group.facts, since_ns, until_ns) and not (
@@ -166,7 +167,7 @@ def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
     """Return True if the whole period, and a short time before it, had no fault in force.
 
     The period must not begin before the main phase. No broker may have ended by itself since the
-    period's begin, and the machine must have been awake.
+    period's start, and the machine must have been awake.
     """
     main = facts.milestone("main")
     if main is None or since_ns < main.at_ns or until_ns < since_ns:
@@ -180,8 +181,9 @@ def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
 def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
     """Return whether a leader epoch was first reported in a period; true if no epoch is known.
 
-    An epoch has no time if only logs show it. If such an epoch is above all epochs in brokers'
-    answers, it began after the last answer of some broker. A broker's stop at the run's end also
+    The lowest known epoch does not count. An epoch has no time if only logs show it. If such an
+    epoch is above all epochs in brokers' answers, it began after the last answer of some broker.
+    For any other epoch without a time, the result is true. A broker's stop at the run's end also
     moves leadership.
     """
     rows = group.table("leadership")
@@ -197,8 +199,8 @@ def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
 def first_told_ns(group: Group, epoch: int) -> int:
     """Return the time at which a leader epoch was first reported; -1 if unknown.
 
-    If only logs show the epoch, and all reported epochs are lower, return a time before the epoch's
-    begin.
+    If only logs show the epoch, and all reported epochs are lower, return a time before the epoch
+    began.
     """
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")[ints(rows, "leader_epoch") == epoch]
@@ -245,7 +247,7 @@ def disturbed(facts: RunFacts, since_ns: int, until_ns: int, *, kind: str | None
 
     Args:
         facts: The run's context.
-        since_ns: The begin of the period.
+        since_ns: The start of the period.
         until_ns: The end of the period.
         kind: Consider only faults of this kind. None: all faults.
     """

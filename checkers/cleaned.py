@@ -20,8 +20,9 @@ An unexplained gap is an offset that is empty in the last leader's final log, an
 reader reported. Above the last gap, no unknown record was removed. A tombstone is above every
 record that was acknowledged before the tombstone was sent. A truncated tombstone never committed,
 and a cleaner stops at the last stable offset. Before 3.1.0, a cleaner stopped only at open
-transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. In these
-cases, a tombstone may have been at any offset.
+transactions (KAFKA-13194). Unclean elections and disk faults remove committed records. With acks 0
+or 1, even an acknowledged record may have been truncated. In these cases, and without a complete
+final log, a tombstone may have been at any offset.
 
 Any other later record was truncated, or was replaced by a still later record of the key. Without
 the final log, every later record that was reported or read counts. Sends that certainly failed
@@ -93,8 +94,8 @@ def uncleaned(group: Group) -> Mask:
 def taken(group: Group) -> Ints:
     """Return the committed values that a cleaner may have removed before a reader read them.
 
-    Each broker cleans its own replica, and each broker may have led. So only values in all final
-    logs were certainly readable all the time.
+    Each broker cleans its own replica, and each broker may have led. So such a value was certainly
+    readable all the time only if all final logs hold it.
     """
     return group.view(_taken)
 
@@ -109,7 +110,8 @@ def superseded(group: Group, offsets: Ints, values: Ints) -> Mask:
 
     All copies of a message have the same key. A cleaner may have removed an earlier copy if two
     conditions are met: the last leader's final log has a later copy, and a final log lacks the
-    earlier copy or was not read.
+    earlier copy or was not read. Without the last leader's final log, a later copy among the given
+    copies is enough for the first condition.
 
     Args:
         group: The run's rows of one partition.
@@ -258,7 +260,10 @@ def _in_all_logs(group: Group) -> Ints:
 
 
 def holes(group: Group, log: ReplicaLog) -> int:
-    """Return how many committed records below a log's end the cleaner removed from that log."""
+    """Return how many committed records a log lacks between its start and its end.
+
+    A cleaner removed these records, or they were lost.
+    """
     offsets, values = ints(group.committed, "offset"), ints(group.committed, "value")
     here = (offsets >= log.start) & (offsets < log.read_end) & ~within(values, log.values)
     return int(here.sum())

@@ -13,7 +13,7 @@ The marker may have been removed only if all of these are true:
   epoch.
 - A cleaner may have removed all records of the transaction.
 - The log of another replica lacks all of these records.
-- Between the send of the record and the begin of the leader's epoch, the leader was out of sync for
+- Between the send of the record and the start of the leader's epoch, the leader was out of sync for
   longer than logs keep markers. After the send, each other replica that has the record without a
   marker was out of sync that long, too.
 

@@ -20,7 +20,10 @@ from results.record.terms import Outcome
 
 
 def removed_by_cleaner(group: Group, record: Acked, by: Sequence[Acknowledger]) -> str:
-    """Return a clause if the cleaner of the acknowledging leader removed a record, or "".
+    """Return a clause if the cleaner of the acknowledging leader must have removed a record, or "".
+
+    If no reader and no log shows that the leader had the record, the clause also says that the
+    leader may never have written it.
 
     At the end of the run, the log of this leader goes on beyond the record, but lacks the record.
     Nothing truncated this log at the record, or at a lower offset. The log never shrank to the
@@ -81,7 +84,10 @@ def _may_have_a_successor(group: Group, record: Acked) -> bool:
 
 
 def _copied(group: Group, record: Acked, epochs: set[int]) -> bool:
-    """Return whether a log has the record of one of these epochs: its leader had it before."""
+    """Return whether a final log has the record with one of these leader epochs.
+
+    If so, the leader of that epoch had the record earlier.
+    """
     return any(
         not epochs.isdisjoint(log.epochs[log.values == record.value].tolist())
         for log in group.logs.get(FINAL, {}).values()

@@ -6,7 +6,7 @@ or SIGSYS.
 Why it proves something: a client library must report every broker answer and every failure. If the
 library crashes, its program cannot continue. No fault of a run hits a worker. So the cause is in
 the worker, never in the brokers. Only native code crashes this way: librdkafka, or another library
-that the worker uses. The worker's last output, such as a failed assertion, names the file.
+that the worker uses. The worker's last output, such as a failed assertion, may name the file.
 
 What would not prove it: an end with an exit code, or by another signal, for example by the SIGKILL
 of the kernel's OOM killer. Such an end prevents a verdict on the run, but shows nothing about the
@@ -89,6 +89,6 @@ CHECKER = Checker(
     compares="processes of clients",
     chapter=Chapter.LIVENESS,
     looks_for="at any time a crash ends a worker (SIGSEGV, SIGABRT …). The evidence has its last"
-    " output. A client library is to blame, never a broker",
+    " output. Native code in the clients' process is to blame, never a broker",
     waits="clients are watched until they have stopped",
 )

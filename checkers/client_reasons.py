@@ -149,7 +149,7 @@ def doubt(group: Group, offset: int, since_ns: int) -> str:
     if len(logs) < group.facts.plan.replication:
         return "not every replica's log was read" if logs else "no replica's log was read"
     if moved(group):
-        return "replicas were recreated in this run"
+        return "a fault may have recreated replicas in this run"
     return next(
         filter(None, (_doubt_of(group, log, record) for _, log in sorted(logs.items()))), ""
     )
@@ -164,7 +164,7 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
     if cut is not None:
         return f"{log.node} may have lost its log from offset {cut} on"
     if shrank(group, record, log.node):
-        return f"the log of {log.node} ended above this offset, and later below it"
+        return f"the log of {log.node} ended above this offset, and later at or below it"
     return ""
 
 
@@ -381,7 +381,7 @@ def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: s
     Args:
         group: The run's rows of one partition.
         offset: The offset.
-        mine: The send with a record at another offset.
+        mine: The send of the value whose record is at another offset.
         there: The offset of that record.
         why: Why that record was never at `offset`.
     """

@@ -1,12 +1,12 @@
-"""commit-ahead: a group's coordinator reports a committed offset that no member had reached.
+"""commit-ahead: a coordinator reports a committed offset above all commits of the group's members.
 
 Definition: a member is assigned a partition and asks for the group's committed offset. The answer
 is higher than every offset that a member had tried to commit before the answer. It is also this
 anomaly if the answer names an offset although no member had tried to commit any.
 
 Why it proves something: only members commit offsets, and all members belong to this run. A consumer
-that starts from an offset which is too high never reads the records below that offset. The group
-has lost these records.
+that starts from an offset which is too high skips the records between the last commit and that
+offset. So the group may never read these records.
 
 What would not prove it: a commit without an answer may have succeeded, so it counts as tried. If
 some of the run's data is missing, commits may be missing.

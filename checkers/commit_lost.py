@@ -1,9 +1,9 @@
 """commit-lost: a group's coordinator forgot a committed offset that it had acknowledged.
 
 Definition: a member is assigned a partition and asks for the group's committed offset. The answer
-names no offset, or an offset that is too low. A too low offset is below the last commit that was
-acknowledged before the request, and below each commit that may be newer (`group_commits`). The
-anomaly is also reported if, after the stop, an acknowledged commit is in no broker's log of
+names no offset, or an offset that is too low. An offset is too low if it is below the last commit
+that was acknowledged before the request, and below each commit that may be newer (`group_commits`).
+The anomaly is also reported if, after the stop, an acknowledged commit is in no broker's log of
 `__consumer_offsets` (`kept_commits`).
 
 Why it proves something: a commit is acknowledged when every in-sync replica of the offsets topic
@@ -12,9 +12,10 @@ from an older offset reads records again, so these records are processed twice.
 
 What would not prove it: a commit without an answer may arrive late and overwrite a later commit. A
 commit of a fenced member does not count. Offsets that a transaction commits do not count as commits
-of members. A log that may have been compacted does not count. The anomaly is allowed if the commit
-may have been lost by an unclean election, or by a loss on the disks of all replicas. If the loss on
-disk is uncertain, the cause is unknown.
+of members. If a log with commits of the partition may have been compacted, no log is searched. The
+anomaly is allowed if the commit may have been lost by an unclean election that the plan permits, or
+by a loss on the disks of all replicas. If the loss on disk is uncertain, the anomaly is not
+trusted.
 """
 
 from checkers.changes import NEVER_NS
@@ -100,7 +101,7 @@ def _describe_answer(group: Group, answer: Answer) -> Anomaly:
         NAME,
         sentence=f"op {answer.op_id} of process {answer.process} got the answer at"
         f" {seconds(answer.told_ns)} that group {answer.group_id} had committed {said}"
-        f" of {group.place}; after the last acknowledged commit before that answer"
+        f" of {group.place}; after the last commit that was acknowledged before its request"
         f" ({last}) the position must be {answer.least} or higher",
         evidence={
             "group": answer.group_id,
@@ -119,7 +120,7 @@ def _describe_answer(group: Group, answer: Answer) -> Anomaly:
 
 
 def applies(facts: RunFacts) -> bool:
-    """Return whether a run has consumer groups."""
+    """Return whether the workload is `groups`. A pipeline commits offsets in its transactions."""
     return facts.plan.workload == "groups"
 
 
@@ -134,7 +135,7 @@ def _why_gone(group: Group, found: Anomaly) -> str:
     acked = coordinators(group.facts, GROUPS, str(found.evidence.get("group")), span)
     if len(acked) != 1:
         doubt = (
-            "an election happened at about that time"
+            "an election may have happened at about that time"
             if acked
             else (f"the run's record does not have the leader of {GROUPS}")
         )
@@ -170,7 +171,7 @@ def _why_told(group: Group, found: Anomaly) -> str:
         )
     if len(acked) > 1 or len(told) > 1:
         doubt = (
-            ": an election happened at about that time, and the run's record does not show"
+            ": an election may have happened at about that time, and the run's record does not show"
             " which broker answered"
         )
         return (

@@ -2,10 +2,11 @@
 
 Definition: a leader held a record and announced a high watermark above that record. Later, a
 replica dropped the record. The record is known from an earlier snapshot by offset, epoch and hash.
-Without snapshots, a leader's own announcement in an epoch is compared with the leader's later log.
-If that log has a record of a later epoch below the announced high watermark, or ends below that
-watermark, the leader dropped committed records. If the replica lost power, the evidence reports
-that.
+In addition, a leader's own announcement in an epoch is compared with the leader's later logs. If
+such a log has a record of a later epoch below the announced high watermark, the leader dropped
+committed records. The same is true if the final log ends below that watermark. If a disk fault may
+have removed the records, the evidence reports that. The check needs Kafka 2.2 or later
+(`announcements`).
 
 Why it proves something: a leader announces a high watermark only when every in-sync replica holds
 all records below it. Every log that has such a record must keep it. A replica that dropped the
@@ -21,7 +22,8 @@ from the first copy after the announcement. In a scenario, the copies of a step 
 brokers were asked. If the leader held another record at the time of the announcement, the leader
 dropped that other record later. The other record was committed, too. The announcement must be older
 than the copy that still has the record. The anomaly is allowed after an unclean election of a later
-epoch, and after a power loss of that replica.
+epoch. It is also allowed if a power loss, a wipe or a flipped bit removed the records from that
+replica.
 """
 
 import re
@@ -68,7 +70,7 @@ class Copy:
 
     Attributes:
         asked_ns: The time of the brokers' last answer before the files were copied; -1 if no broker
-            answered.
+            answered. For the final copy, it is the largest integer.
     """
 
     snapshot: str
@@ -205,20 +207,29 @@ def _committed(
 
 def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
     """Return how many records were compared, and which announced records their leader dropped."""
-    rows, found = 0, dict[str, Dropped]()
+    rows, found = 0, dict[str, list[Dropped]]()
+    since = unclean_elections(group).over_from(_NEVER_NS)
     for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
         for node, log in sorted(group.logs[snapshot].items()):
             own = told.where(told.brokers == _broker(node))
             if not len(own):
                 continue
             rows += int(np.searchsorted(log.offsets, own.marks.max()))
-            for dropped in (*_replaced(log, snapshot, own), *_missing(log, snapshot, own)):
-                found.setdefault(node, dropped)
-    return rows, list(found.values())
+            for some in (own, own.where(own.epochs >= since)):
+                dropped = (*_replaced(log, snapshot, some), *_missing(log, snapshot, some))
+                found.setdefault(node, []).extend(dropped)
+    return rows, [_least_excused(group, each) for each in found.values() if each]
+
+
+def _least_excused(group: Group, dropped: list[Dropped]) -> Dropped:
+    """Return the first loss without an excuse and with all premises; else the first loss."""
+    return min(dropped, key=lambda each: sum(map(bool, _labels(group, each))))
 
 
 def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records of a leader's log that records of later epochs have replaced."""
+    if not len(own):
+        return
     parts = runs(log)
     at = own.highest_before(np.maximum(parts.epochs, 0))
     over = np.flatnonzero((at >= 0) & (parts.firsts < own.marks[at]))
@@ -240,6 +251,8 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
 
 def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records beyond the end of their leader's final log."""
+    if not len(own):
+        return
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
     if snapshot == FINAL and end < highest.high_watermark:
@@ -328,6 +341,9 @@ def _cuts(group: Group, node: str, offset: int, led: int) -> list[Truncation]:
             Truncations before that epoch are left out. A truncation's log line names the newest
             epoch that the follower and its leader shared. If the leader's log has a newer epoch
             that is not above `led`, the truncation was before `led`.
+
+    Returns:
+        The truncations. If all are before `led`, the result has all of them.
     """
     own = [each for each in truncations_of(group, offset) if each.node == node]
     found = []

@@ -4,7 +4,8 @@ Parallel tasks do these steps. A small run is one step. For a big run, a first s
 unit (a writer or a node) into parts (`parts.py`). Then each part is a step, and writes files named
 `record/parts/<unit>-<part>.<table>.parquet`, sorted by place. Finally, each table is a step that
 merges these files, place by place. So a task holds at most one part, or one place of one table.
-Spark and the local engine run the same steps. A step returns only its reading problems.
+Only the step of `assignments` holds rows of all places. Spark and the local engine run the same
+steps. A step returns no rows: it returns its reading problems, and its parts or the names of files.
 """
 
 import fcntl
@@ -57,8 +58,9 @@ class Step:
             step, or if the step merges a table.
         number: The unit's number.
         table: The table to merge; otherwise empty.
-        files: The names of the files to merge: all files that the parts wrote.
-        bytes: About how many bytes the step reads.
+        files: The names of all files that the parts wrote. The step merges the files of its table.
+        bytes: About how many bytes the step reads. For a merge, the bytes of the whole run. 0 if
+            the step divides a unit.
     """
 
     root: Path
@@ -400,7 +402,10 @@ def _rank(place: Iterable[str | int | None]) -> _Rank:
 
 
 def _in_turn(name: str, place: Place, files: Sequence[TableFile]) -> Iterator[pa.Table] | None:
-    """Return the rows of a place, file by file; or None if the key ranges of the files overlap."""
+    """Return the rows of a place, file by file, in key order.
+
+    Return None if the key ranges of the files overlap, or if a range is unknown.
+    """
     reaches = [file.reach(place, sort_keys(name)) for file in files]
     by_key = sorted(
         ((reach, at) for at, reach in enumerate(reaches) if reach is not None),

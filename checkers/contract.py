@@ -100,8 +100,8 @@ def _jepsens_modes(facts: RunFacts) -> list[str]:
 def doubts(name: str, excuses: Iterable[str], judge: Judge) -> tuple[str, ...]:
     """Return the premises that do not hold because the effect of a fault on disks is unknown.
 
-    A premise counts only for an anomaly that a certain loss would excuse. An anomaly that nothing
-    allows stays a violation.
+    A premise counts only for an anomaly that a confirmed loss on disks would excuse. Any other
+    anomaly stays a violation.
 
     Args:
         name: The anomaly's name.

@@ -26,7 +26,8 @@ class Entry:
         offset: The offset of that record.
         leader, epoch, isr: The partition's leader, leader epoch and ISR from this record on. A
             leader of -1 means that there is no leader.
-        unclean: Whether the record marks the election as unclean.
+        unclean: Whether the election was unclean: the new leader was in neither the ISR nor the ELR
+            before this record.
         follows: Whether this entry follows the previous entry without a disputed record in between.
     """
 
@@ -43,7 +44,7 @@ class Log:
     """The controllers' log of a partition.
 
     Attributes:
-        copies: The nodes with a copy that has committed records of the partition.
+        copies: The nodes with a copy that has a record of the partition, committed or not.
         entries: The records on which all copies agree, in order.
         disputed: The offsets of the records on which copies differ.
     """
@@ -66,7 +67,8 @@ def entries(group: Group) -> tuple[Entry, ...]:
 def undisputed(group: Group) -> tuple[Entry, ...]:
     """Return all records of the partition, or none if some are disputed.
 
-    So if the result is not empty, it has all records that were ever written.
+    So if the result is not empty, it has all committed records from its first record on. Older
+    records may be in a snapshot.
     """
     log = controllers_log(group)
     return () if log.disputed else log.entries
@@ -115,7 +117,7 @@ def _controllers_log(group: Group) -> Log:
 
 
 def _copies(group: Group) -> dict[str, dict[int, set[_Written]]]:
-    """Return each node's copy of the log: for each offset, its record, or two if reads differed."""
+    """Return each node's copy of the log: for each offset, its records: several if reads differ."""
     rows = group.table("leadership")
     log = select(rows, equal(rows, "source", CONTROLLERS_LOG) & present(rows, "isr"))
     log = select(log, ints(log, "log_offset") >= 0)
@@ -134,8 +136,8 @@ def _end(group: Group, node: str, copy: dict[int, set[_Written]]) -> int:
     """Return the last offset that a node's copy of the log certainly reaches.
 
     The result is at least the copy's last record of the partition. If the node's files were read to
-    their ends, the copy also reaches each record that the node had fetched according to a leader's
-    answer.
+    their ends, the copy also reaches each committed record that the node had fetched according to a
+    leader's answer.
     """
     whole = node in group.facts.collected_nodes - group.facts.unreadable_nodes
     return max(*copy, group.facts.quorum.marks.get(node, 0) - 1 if whole else 0)

@@ -7,7 +7,9 @@ Why it proves something: key, headers and payload follow from the value and the 
 payload (`results.record.contents`), so every byte is known. The producer computes the batch's
 checksum before it sends the batch. Brokers, followers, readers and Logquake's segment reader verify
 that checksum. This check ignores batches with a wrong checksum. So if a record differs although its
-checksum is right, a broker wrote the changed record with a new checksum.
+checksum is right, there are three possible causes. A broker computed a new checksum. Or the
+producer's library changed the record before it computed the checksum. Or the reader's library
+changed the record after it had verified the checksum.
 
 What would not prove it: a value that was not sent to the partition is a `phantom`. A timestamp that
 the broker sets (`LogAppendTime`) does not count. Headers do not count in a message format without
@@ -44,9 +46,9 @@ class Corrupt:
     Attributes:
         offset, value: The record's offset and value.
         damage: The parts that differ in any copy, as bits.
-        op_id, read_ns: The first poll that returned the record, and the end of that poll; -1 if no
-            poll returned the record.
-        polls: The number of damaged polled records at this offset.
+        op_id, read_ns: The first poll, by op id, that returned the damaged record, and the end of
+            that poll; -1 if no poll returned it.
+        polls: The number of polled records with this offset and value that are damaged.
         nodes: The nodes whose logs hold the damaged record.
     """
 

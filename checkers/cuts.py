@@ -13,7 +13,8 @@ def may_have_dropped(group: Group, record: Acked) -> list[Truncation]:
 
     If a log ended above the record's offset before the send, that log held another record at the
     offset. If such a log was truncated only once at this offset, that truncation dropped the other
-    record, not this one.
+    record, not this one. This rule needs a node whose files were all read, and a partition without
+    disk losses. The rule does not apply after a reassignment or a wipe.
 
     A log line such as "epoch 0 ends at offset 629" does not show the epoch of the dropped records.
     The line names the last epoch that both logs have.
@@ -40,14 +41,20 @@ def _held_another(group: Group, record: Acked, node: str) -> bool:
 
 @once
 def nodes_that_had(group: Group, record: Acked) -> set[str]:
-    """Return the nodes on which a record was seen before the next leader's epoch can have begun."""
+    """Return the nodes that certainly had a record.
+
+    A copy of the node's log has the record, or the log grew beyond the record's offset before the
+    next leader's epoch can have begun. The only possible acknowledger counts, too.
+    """
     by = acknowledgers(group, record)
     then = next_leader(group, record, by)
     return holders(group, record, by, then.not_before_ns if then else NONE)
 
 
 def cut_off(group: Group, record: Acked) -> str:
-    """Return a phrase that names the nodes which truncated the record; "" if no node did.
+    """Return a phrase that names the nodes which truncated a record, or may have truncated it.
+
+    Return "" if there are no such nodes.
 
     If some of these nodes certainly had the record, only these nodes are named. Otherwise, the
     phrase names all nodes that may have had the record.

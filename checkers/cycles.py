@@ -3,22 +3,25 @@
 Definition: a cycle of dependencies between ops (`checkers/dependencies.py`). A `G0` cycle has only
 write-write dependencies. A `G1c` cycle has at least one write-read dependency. With the suffix
 `-process`, the cycle may also use the order of ops in one process. With `-realtime`, the cycle may
-also use the order by the clock: one op ended before another began.
+also use the order by the clock: one op ended before another began. Under the contract, a
+`-realtime` cycle may use the order of ops in one process, too.
 
 Why it proves something: a transaction that reads another transaction's write must come after the
-writer's commit. Two transactions cannot both come after each other. A transaction also cannot come
-after a transaction that began later. So one transaction read a value before that value was
-committed.
+writer's commit. Two transactions cannot both come after each other. If one transaction ended before
+another began, the first cannot come after the second. So one transaction read a value before that
+value was committed.
 
 What would not prove it: a cycle that needs a write-write edge proves nothing. Kafka promises no
 order between the writes of concurrent transactions. The records of two transactions may have one
 order in one partition and the opposite order in another partition. Such cycles are reported, but
-always allowed. An op of unknown outcome never ends, so no op comes after it in real time.
+always allowed. An op that did not end with `ok` counts as an op that never ends, so no op comes
+after it in real time.
 
-Each cycle is reported once, as the simplest kind that fits. A kind without write-write edges is
-simpler than a kind with such edges. Then, a kind without process order and real-time order is
-simpler. Each strongly connected component gives one anomaly, with its smallest cycle as the
-witness.
+Each strongly connected component is reported at most once as `G0` and once as `G1c`, with the
+suffix of the simplest kind that fits. The witness is the component's smallest cycle. In a component
+of millions of ops, the search may miss that cycle and report a longer one. Under the contract, a
+kind without write-write edges is simpler than a kind with such edges. Then, a kind without process
+order and real-time order is simpler. `JEPSENS` has the order for Jepsen's judge.
 """
 
 from collections import Counter
@@ -77,8 +80,8 @@ class Edge:
             and when the target began.
         early: Evidence that the target read before the source's commit; empty without evidence.
         server, server_epoch: The broker that served a read, and its leader epoch; -1 if unknown.
-        rest: The next record of the source's transaction if the target did not get it; otherwise
-            -1.
+        rest: The offset of the next record of the source's transaction if the target did not get
+            that record; otherwise -1.
     """
 
     kind: str

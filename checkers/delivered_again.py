@@ -18,7 +18,7 @@ member returns the record after the confirmation.
 The client prefetches, so the acquisition time is unknown. Two lower bounds are recorded: the
 member's join, and its last empty poll minus the longest request (`workloads.sharer`). The later
 bound is `acquired_after_ns`. So the check misses a delivery to a member that joined before the
-confirmation and had no empty poll after the confirmation.
+confirmation, if the member's last empty poll was before the confirmation or too soon after it.
 
 A replaced leader may not yet know that it was replaced. Such a leader delivers records without
 asking the share coordinator. So every broker must first have learned the leader epoch of the

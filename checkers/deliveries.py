@@ -81,7 +81,7 @@ def _known_ns(group: Group, epoch: int) -> int:
 
 
 def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
-    """Return the time from which a broker certainly has the role that an answer of it shows.
+    """Return the time from which a broker certainly has the role that its answer shows.
 
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
     resource can delay the change of role until the end of the fault.

@@ -91,8 +91,8 @@ def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.String
 
     An op reads before it commits. Markers show the order of commits in one log. If the writer's
     marker comes after the reader's marker, the reader read the record before the writer's commit.
-    Each marker must belong to its own op, and the logs must have lost nothing at the marker's
-    offset.
+    Each marker must belong to its own op. The logs must have lost nothing at the offset of the
+    reader's marker.
     """
     source, target, kinds, _, offsets = columns[:5]
     said: list[str | None] = [None] * len(source)
@@ -228,7 +228,7 @@ def _write_write(group: Group, sends: pa.Table) -> tuple[Ints, ...]:
     ops = np.where(at >= 0, np.append(ints(sends, "op_id"), NONE)[at], NONE)
     source, target = ops[:-1], ops[1:]
     linked = (source >= 0) & (target >= 0) & (source != target)
-    # A value at several offsets (`duplicate`) counts at its last offset.
+    # As a target, a value at several offsets (`duplicate`) counts only at its last offset.
     linked &= order.last_index(order.values[1:]) == np.arange(1, len(ops))
     columns = (source, target, order.values[:-1], order.offsets[:-1], order.offsets[1:])
     source, target, values, offsets, following = (column[linked] for column in columns)
@@ -267,8 +267,8 @@ def _kept(source: Ints, target: Ints, kind: Ints, *, offsets: Ints) -> tuple[Int
 def seeks_cycles(facts: RunFacts) -> bool:
     """Return whether the ops of a run can depend on each other in a cycle.
 
-    With the workload `log`, each op either writes to one partition or reads. In such a run, only
-    the order of sends in real time can be wrong. `offset-order` reports that.
+    Without transactions, each op either writes to one partition or reads. In such a run, only the
+    order of sends in real time can be wrong. `offset-order` reports that.
     """
     return facts.plan.transactional or facts.history or facts.judge is Judge.JEPSEN
 

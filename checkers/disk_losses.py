@@ -2,14 +2,14 @@
 
 Kafka lets the kernel decide when data is flushed, and relies on replicas that do not fail together.
 There are four reasons why a replica may lose a record. Its node lost power before a flush. Its disk
-was wiped. Its disk claimed a flush that never happened. A bit was flipped in an earlier batch. The
-contract allows the loss of a record that every replica lost in such a way. If one replica that may
-have held the record was not hit, the loss is not excused. The loss is also not excused if the
-replicas were hit one after another, and each was back in the ISR before the last was hit. The
-answers of a single broker must show that order.
+was wiped. Its disk claimed a flush that never happened. A bit was flipped in the record's batch, or
+in an earlier batch. The contract allows the loss of a record that every replica lost in such a way.
+If one replica that may have held the record was not hit, the loss is not excused. The loss is also
+not excused if one replica was back in a full ISR before the last replica was hit. The answers of a
+single broker must show that return.
 
-A fault may have removed every record that was acknowledged before the broker could answer again. An
-acknowledgement that a busy client saw later does not count.
+A fault may have removed every record that was acknowledged before the broker could answer again. If
+a busy client recorded the acknowledgement later than that, the fault does not excuse the loss.
 
 Two cases are uncertain. An uncertain case excuses nothing. But an anomaly that such a case would
 explain cannot be trusted:
@@ -246,7 +246,8 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
     Args:
         group: The run's rows of one partition.
         offset: The record's offset, -1 if unknown.
-        known_ns: When the record was known to be in the log (its acknowledgement); -1 if unknown.
+        known_ns: When the record was known to be in the log (its acknowledgement). If it is -1
+            (unknown), nothing is excused.
 
     Returns:
         The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). The
@@ -399,7 +400,7 @@ def last_copies_went(group: Group, offset: int) -> bool:
 
 
 def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
-    """Return the nodes that a loss had hit, and that were not yet in the ISR again at a time."""
+    """Return the nodes that a loss had hit, and that were not yet in a full ISR again at a time."""
     if loss.began_ns > at_ns:
         return set()
     again = {

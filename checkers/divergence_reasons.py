@@ -67,7 +67,7 @@ def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:
 
 
 def _lost_from(group: Group, node: str, start: int, offset: int) -> str:
-    """Return what may have removed the end of a replica's log. Later the log grew again."""
+    """Return a clause on what may have removed the end of a log, which later grew again."""
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     by_disk = any(
         node in each.nodes

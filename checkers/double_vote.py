@@ -13,8 +13,8 @@ two leaders, even if that did not happen in this run.
 What would not prove it: a pre-vote (KIP-996) is only a question, and may be granted to several
 candidates. A voter may follow a leader that it did not vote for. If only one of two votes names a
 folder, this proves nothing, because `quorum-state` version 0 does not store the folder. If a
-voter's log files were rotated away, some votes may be missing. `rows` shows how many votes were
-seen.
+voter's log files were rotated away, some votes may be missing. `rows` counts the reports of votes
+that were compared.
 """
 
 from dataclasses import dataclass

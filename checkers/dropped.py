@@ -1,4 +1,4 @@
-"""Find the records that may have been truncated, because weak promises allow truncation.
+"""Find the records that may have been truncated, in cases in which the contract allows truncation.
 
 With acks=1, or after an unclean election, an acknowledged record may be dropped, and another record
 may get its offset. Two records that are both at their acknowledged offsets were not dropped. So no
@@ -59,7 +59,7 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
-    """Return, for each excuse, a mask of the records that the disks of all replicas lost.
+    """Return, for each excuse or doubt, a mask of the records that all replicas' disks lost.
 
     Args:
         group: The run's rows of one partition.

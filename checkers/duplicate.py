@@ -4,8 +4,8 @@ Definition: among polls and the leader's final log, one value has two or more of
 
 Why it proves something: the workload sends each value only once. With an idempotent producer, the
 broker must recognise a retry by (producer id, epoch, sequence), and keep one copy. The evidence
-gives these three numbers for each copy. If they are equal, the broker is at fault. If the epochs
-differ, the client itself sent the value again.
+gives these three numbers for each copy. If one log has two copies with equal numbers, the broker is
+at fault. If the epochs differ, the client itself may have sent the value again.
 
 What idempotence does not promise: without transactions, an idempotent producer may ask for a new
 epoch or a new id. Then the producer may resend all unacknowledged messages. librdkafka does so
@@ -14,10 +14,10 @@ during a leader change (librdkafka#4953). Brokers recognise retries only within 
 KIP-360).
 
 Such a copy gets the label `new-producer-epoch` under two conditions. First, every copy has its own
-epoch, and later copies of one producer id have later epochs, because brokers then refuse an older
-epoch. Second, no copy except the last was acknowledged, because a client resends only messages that
-got no answer. In a transaction this label is never given, because the coordinator fences the older
-epoch.
+producer id or epoch, and later copies of one producer id have later epochs, because brokers then
+refuse an older epoch. Second, no copy except the last was acknowledged, because a client resends
+only messages that got no answer. In a transaction this label is never given, because the
+coordinator fences the older epoch.
 
 Such copies are allowed only if the client may have missed the answer because of a fault, an
 election, a restart, or a sleeping machine. In a quiet period, the cause is unknown, so the anomaly
@@ -29,7 +29,7 @@ is polled twice at one offset, that is only a second read. A value that the harn
 reported as `malformed-history`. After an unclean election, a copy may be read, truncated, and sent
 again to the new leader, which cannot know the first copy. That is allowed if the final log has at
 most one copy. (For example, on 4.3.1 a reader got the value at offset 292, and the leader from
-outside the ISR stored the value at 296.)
+outside the ISR stored the value at 296.) The same holds after a loss on the disks of all replicas.
 """
 
 from collections.abc import Sequence

@@ -7,13 +7,13 @@ Why it proves something: a leader writes its epoch into each batch that it appen
 each reader fetches the batch unchanged (KIP-101, KIP-320). Readers get only committed records, and
 a committed record is never replaced. So two epochs at one offset mean two different records, even
 if the records have the same value. The record that was read was truncated, and then written or
-fetched again.
+fetched again. Otherwise, a broker or the client reported a wrong epoch.
 
-What would not prove it: message formats before 0.11 have no epoch. If the final log lacks the
-offset, the record was lost or deleted by retention. The anomaly is allowed after an unclean
-election, and if the disks of all replicas lost the offset. In both cases, another record may have
-got the offset. If both records have the same value, the anomaly is allowed only if the client had
-time to send the value again.
+What would not prove it: message formats before 0.11 have no epoch. The check needs Kafka 2.2 or
+later. If the final log lacks the offset, the record was lost or deleted by retention. The anomaly
+is allowed after an unclean election, and if the disks of all replicas lost the offset. In both
+cases, another record may have got the offset. If both records have the same value, the anomaly is
+allowed only if the client had time to send the value again.
 """
 
 from dataclasses import dataclass
@@ -138,7 +138,7 @@ def _describe(group: Group, log: ReplicaLog, found: Mismatch) -> Anomaly:
 
 
 def _applies(facts: RunFacts) -> bool:
-    # Without epochs in the message format or in the brokers' reports, readers get no epochs.
+    # Readers get epochs only since Kafka 2.1, and not from old message formats. 2.1 is left out.
     return announces(facts) and facts.plan.keeps_producer_ids
 
 
@@ -247,7 +247,10 @@ def _cut_there(group: Group, offset: int, epoch: int) -> str:
 
 
 def _known_ns(group: Group, epoch: int) -> int:
-    """Return when an epoch was first observed, in a poll or in an answer about leaders."""
+    """Return when an epoch was first observed in a poll or in an answer about leaders.
+
+    An answer about leaders that names a later epoch counts, too.
+    """
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
     return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
@@ -268,7 +271,8 @@ def _read_value(group: Group, found: Anomaly) -> int:
 def _began(group: Group, epoch: int) -> int:
     """Return the offset at which an epoch begins in the logs.
 
-    The result is above all offsets if no leader and no record of the epoch is known.
+    The result is above all offsets if no leader and no record of the epoch is known. It is -1 if
+    only a leader is known.
     """
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if starts or not leaders_of(group, epoch):
@@ -283,8 +287,8 @@ CHECKER = Checker(
         one="record was read with another leader epoch than the log has",
         many="records were read with other leader epochs than the log has",
         means=(
-            "At the time of the read, another record was at this offset. That record was later"
-            " truncated and replaced."
+            "At the time of the read, another record was at this offset, and that record was later"
+            " truncated and replaced. Or the answer to the reader named a wrong leader epoch."
         ),
         promise="A record that was read stays at its offset.",
     ),

@@ -2,12 +2,12 @@
 
 Definition: the epoch decreases in one of these places.
 
-- In metadata: within one process of an observer, in ZooKeeper, or along the metadata log below the
+- In metadata: within one process of a broker, in ZooKeeper, or along the metadata log below the
   quorum's high watermark.
 - In a log: a batch has a smaller epoch than an earlier batch. Batches without an epoch (-1) are
   ignored.
 - In a checkpoint after a clean stop: a record's offset is below the start of its epoch, or reaches
-  the start of the next line. It also counts if the checkpoint has no line at all.
+  the start of the next line. It also counts if the checkpoint has no line for the record's epoch.
 
 Why it proves something: only leader epochs show the order of leaders without a clock. A leader
 appends with its own epoch, which is larger than all earlier epochs. A follower's log is a copy of
@@ -17,9 +17,9 @@ a wrong answer. Then the follower truncates too much or too little.
 What would not prove it: a restarted broker (another incarnation) forgets the epoch. Answers that
 overlap in time have no order. Another broker may still know an older epoch. Records in message
 formats without an epoch do not count. Checkpoint lines without records are normal. Records below
-the log's start do not count: the records and their checkpoint lines are deleted, even if the file
-still exists. The checkpoint of a killed broker does not count. An empty checkpoint does not count
-if a fault hit the disk.
+the log's start are not compared with the checkpoint: these records and their checkpoint lines are
+deleted, even if the file still exists. The checkpoint of a killed broker does not count. An empty
+checkpoint does not count if a fault hit the disk.
 """
 
 from collections.abc import Iterator
@@ -63,9 +63,10 @@ class Regression:
         node: The node that answered, or the node of the log.
         epoch: The epoch that is too small; for a checkpoint, the record's epoch.
         after: The larger epoch that came before; -1 for a checkpoint.
-        offset: The first record's offset; -1 for answers.
+        offset: The first record's offset; -1 for answers and for the metadata log.
         count: The number of such rows or records.
-        where: A phrase for reports: the place, and what came before it.
+        where: A phrase for reports: the times of the two answers, the record of the metadata log,
+            the snapshot of the log, or the offsets that the checkpoint assigns to the epoch.
         times_ns: Only for answers: the time at which the larger epoch was observed, and the time of
             the request whose answer has the smaller epoch.
     """
@@ -439,7 +440,7 @@ CHECKER = Checker(
     promise=Promise.EPOCHS,
     compares="epochs compared with an earlier one, and records compared with checkpoints",
     chapter=Chapter.REPLICAS,
-    looks_for="leader epochs in their order: as one process of an observer got them, in"
+    looks_for="leader epochs in their order: as one process of a broker reported them, in"
     " ZooKeeper, in the metadata log (below the quorum's high watermark), and along"
     " each log. Also the epoch of each record, compared with the checkpoint",
     meanwhile=Proof.OBSERVED,

@@ -2,7 +2,8 @@
 
 A checkpoint counts only if the broker stopped cleanly. After a crash, the file proves nothing,
 because it may have lines that the broker would have corrected (KAFKA-16541). An empty or missing
-checkpoint counts, too. The exception is a fault that may have emptied or truncated the log on disk.
+checkpoint counts, too, if all files of its node were read. The exception is a fault that may have
+emptied or truncated the log on disk.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +23,10 @@ class EpochStart:
     """The smallest offset of a leader epoch on one replica.
 
     Attributes:
-        snapshot, node: The snapshot (`final`, or a scenario's step) and the replica's node.
-        by_records: Whether a record has this epoch. Otherwise only a line of the checkpoint has it.
+        snapshot, node: The snapshot (`final`, `crash`, or a scenario's step) and the replica's
+            node.
+        by_records: Whether the offset is the offset of a record. Otherwise it comes from a line of
+            the checkpoint.
     """
 
     epoch: int
@@ -47,7 +50,8 @@ class EpochStart:
 def checkpoints(group: Group) -> Mapping[str, list[tuple[int, int]]]:
     """Return each node's final checkpoint that counts, as lines: (epoch, start offset).
 
-    An empty checkpoint counts if the node's files could be read to their ends.
+    An empty checkpoint counts only if all files of the node were read, and if no fault may have
+    removed the partition's data.
     """
     if not group.facts.shows(Sight.CHECKPOINTS):
         return {}

@@ -5,8 +5,8 @@ This module imports nothing. So code that only catches these errors loads no big
 
 
 class EngineError(Exception):
-    """An engine that cannot work on this machine. The message is one sentence with the remedy."""
+    """An engine cannot do its work. The message is one sentence, with the remedy if it is known."""
 
 
 class HistoryError(Exception):
-    """A history file that cannot be read. The message is one sentence with the line."""
+    """A history file cannot be read. The message is one sentence, with the line if it is known."""

@@ -1,7 +1,7 @@
 """Check one group, and return its results in a form that can be sent between processes.
 
-Both engines call `examine` for each group, and then `gathered` once for all results. So the engines
-differ only in where the work is done.
+Both engines call `examine` for each group. Then `gathered` puts the results of each run together,
+in the process that started the engine. So the engines differ only in where the work is done.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The facts of a run that are known before the rows are read: plan, milestones, topics."""
+"""The facts of a run that all its groups share: plan, milestones, topics, faults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ _RETENTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskLoss:
-    """The records of a partition that some nodes lost by a power loss, a wipe or a flipped bit.
+    """The records of a partition that some nodes lost, or may have lost, by a fault of their disks.
 
     Attributes:
         nodes: The nodes that were hit.
@@ -43,7 +43,8 @@ class DiskLoss:
         least_after: The lowest log end offset on any of the nodes after the loss. None means that
             all nodes have the same log end offset.
         end_before: The highest log end offset on any of the nodes before the loss.
-        until_ns: No broker of these nodes ran again before this time.
+        until_ns: No broker of these nodes ran again before this time; -1 if unknown. For an
+            unconfirmed fault: when it was healed, or the largest integer.
         began_ns: The earliest time at which the fault can have had any effect.
         healed_ns: When the fault was over, -1 if it never was.
         excuse: The row of the contract's table, such as `power-loss`. `unconfirmed-fault` means
@@ -99,7 +100,7 @@ class UncleanOrder:
         return bool(self.leader) and self.epoch >= 0 and self.seen_ns >= 0
 
     def may_be(self, epoch: int) -> bool:
-        """Return whether the request may have led to an epoch; true if the epoch is unknown."""
+        """Return whether the request may have led to an epoch; true if either is not known."""
         return epoch < 0 or not self.known or self.after_epoch < epoch <= self.epoch
 
 
@@ -159,7 +160,7 @@ class Disturbance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """A period in which a node's broker was certainly down or stopped.
+    """A period in which a node's broker was certainly down or paused.
 
     Attributes:
         node: The broker's node.
@@ -181,14 +182,14 @@ class RunFacts:
         run_id: The id in the name of the run's folder.
         recorded_id: `run_id` in the tables. This id differs from `run_id` if the folder was moved.
         plan: The run's plan, or the default plan if the run's plan could not be read (see
-            `problems`).
+            `problems`). A setting of the system that could not be read has its weakest value.
         topics: The topics as they were created.
         milestones: The milestones that the run reached.
         reservations: The ranges of values that workers announced before they used them: (from, to),
             without `to`.
         quorum_high_watermark: The highest known high watermark of the metadata log, None if
             unknown.
-        quorum: The reports of the leaders of the controllers' quorum.
+        quorum: A summary of the reports about the controllers' quorum and its log.
         calm_from_ns: When the last fault was healed. The plan's time limits begin at that time. In
             a run without faults, it is the start of the main phase. None means that a fault may
             have been in force until the end.
@@ -198,17 +199,19 @@ class RunFacts:
             at best unknown.
         plan_known: Whether `plan` is the run's own plan. If not, the promises are unknown.
         unread: The tables of the record that cannot be read; they count as empty.
-        cut_streams: Whether a live stream ended without its end mark, or could not be read.
+        cut_streams: Whether a live stream is missing, ended without its end mark, or could not be
+            read. Also true if a table of the record cannot be read.
         unreadable_nodes: The nodes with a file that could not be read; for the copies of a step,
             the step is part of the name: `step-01/n2`.
         collected_nodes: The nodes with at least one final log that was read.
         step_isrs: For a scenario: the nodes in the partition's ISR at the end of each step. The
             keys are the steps' names, in the order of the steps.
-        disk_losses: The losses by power losses, wipes and flipped bits.
+        disk_losses: The losses by power losses, lost flushes, wipes and flipped bits, and the
+            possible losses by unconfirmed faults.
         unclean_orders: The unclean elections that faults requested.
         remade: The topics that faults recreated. They are judged in addition to the plan's topics.
         disturbances: The faults that may have been in force.
-        absences: The periods in which brokers were certainly down or stopped.
+        absences: The periods in which brokers were certainly down or paused.
         answers: For each target of an unconfirmed fault, a pair of times: of the last answer before
             the fault began, and of the first answer after that. A time is -1 if there was no
             answer. The key is the target and the begin of the fault.
@@ -217,7 +220,8 @@ class RunFacts:
         inner_cuts: The recorded truncations of replicas of internal topics.
         taking: How the high watermark of each partition grew after the last heal, as the
             partition's leaders reported it.
-        story_broken: Whether a step of a scenario could not be run to its end.
+        story_broken: Whether a step of a scenario could not be run to its end, or the list of
+            steps could not be read.
         judge: The judge. If the judge is Jepsen, the checkers use Jepsen's definitions.
         ww_deps: Whether cycles may use the order of a log as dependencies between the writers.
         witnessed: The op ids of transactions that certainly committed although their outcome is

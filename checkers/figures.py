@@ -115,7 +115,9 @@ def _phases(facts: RunFacts) -> dict[str, float]:
 
 
 def _longest_unavailable_s(availability: pa.Table) -> dict[str, int]:
-    """Return, for each partition, the longest period (in seconds) in which every send failed.
+    """Return, for each partition, the longest series of seconds in which no send ended ok.
+
+    Only seconds with an open send count. A second without an open send does not end a series.
 
     Args:
         availability: Rows by topic, partition and time.

@@ -1,6 +1,7 @@
 """Read a run's folder, file by file.
 
-If a file is missing or broken, the result is a sentence about it, never an exception.
+If a file is missing or broken, the functions `read_...` return a sentence about it, and raise no
+exception.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ def tables_of(paths: RunPaths) -> frozenset[str]:
 
 
 def readable_tables(paths: RunPaths) -> dict[str, Path]:
-    """Return the Parquet files of a run that have the right columns, by table.
+    """Return the Parquet files of a run that have the right columns and the right seal, by table.
 
     The pages of a file are checked only when they are read: see `layout.DamagedError`.
     """
@@ -71,9 +72,9 @@ def readable_tables(paths: RunPaths) -> dict[str, Path]:
 
 
 def _seals(paths: RunPaths) -> Mapping[str, str]:
-    """Return the checksums (seals) of a run's tables, by table.
+    """Return the seals of a run's tables, by table. A seal is a digest of a file's footer.
 
-    Tables of an early ingest have no checksums.
+    Tables of an early ingest have no seals.
     """
     try:
         return dict(ingest_notes(paths).get("seals", {}))

@@ -12,10 +12,11 @@ promise, even if no record was lost this time.
 
 What would not prove it: an unclean election that the plan allows or that a fault requested. KIP-966
 allows the last known leader if ISR and ELR are empty. A leader may join the ISR with other replicas
-when a reassignment ends. Records above the quorum's high watermark do not count. A node that never
-came back may keep metadata records that the others truncated. So the metadata log is not trusted if
-the run did not recover. A record proves nothing if its copies differ, because one of the copies is
-wrong. Without a metadata log, only the second kind can be found.
+when a reassignment ends. In a run with the fault `reassignment`, only the second kind counts.
+Records above the quorum's high watermark do not count. A node that never came back may keep
+metadata records that the others truncated. So the metadata log is not trusted if the run did not
+recover. A record proves nothing if its copies differ, because one of the copies is wrong. Without a
+metadata log, only the second kind can be found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,7 +103,10 @@ def _ordered(group: Group, epoch: int) -> bool:
 
 
 def _elections(told: Sequence[Entry]) -> int:
-    """Return how often the leader or the epoch changes between successive entries."""
+    """Return how many entries name a leader, and another leader or epoch than the entry before.
+
+    The first entry counts if it names a leader.
+    """
     named = [(NONE, NONE), *((each.leader, each.epoch) for each in told)]
     return sum(one != other and other[0] >= 0 for one, other in pairwise(named))
 

@@ -151,7 +151,7 @@ class Group:
     Attributes:
         facts: The run's context.
         tables: Every table of the record by name, sorted (`ordering`). A table may be empty. The
-            group of a whole run has the tables without a partition column.
+            group of a whole run has the rows without a partition.
         topic, topic_id, partition: The partition; empty and -1 for a whole run.
         derived: The tables that derivations computed from all partitions of the run. Only the group
             of a whole run has such tables.
@@ -208,7 +208,7 @@ class Group:
         return {}
 
     def forget(self) -> None:
-        """Drop cached columns that need much memory and can be read again."""
+        """If the cache for big tables is full, drop the cached columns that can be read again."""
         if self._shelf is not None and self._shelf.full:
             for name in _READ_AGAIN:
                 self.__dict__.pop(name, None)
@@ -253,7 +253,7 @@ class Group:
         return logs
 
     def _gone(self) -> Iterator[tuple[str, str]]:
-        """Yield (snapshot, node) for each final log that is missing although its node was read.
+        """Yield (snapshot, node) for each final log that must exist on a node that was read.
 
         The last leader and each member of the ISR after the recovery had such a log.
         """
@@ -282,11 +282,11 @@ class Group:
 
     @cached_property
     def log_start(self) -> int:
-        """The lowest offset that must still be in logs: 0 if the plan has no retention.
+        """The lowest offset that must still be in logs: 0 if brokers keep each log's beginning.
 
-        With retention, the start of the last leader's log counts. Without that log, the highest
-        start of any log counts. If the system shows no logs, the first offset of the final reads
-        counts.
+        Otherwise (`RunFacts.forgets`), the start of the last leader's log counts. Without that log,
+        the highest start of any log counts. If the system shows no logs, the first offset of the
+        final reads counts, too.
         """
         if not self.facts.forgets:
             return 0
@@ -431,7 +431,7 @@ def claimed_mark(group: Group, snapshot: str, node: str) -> int:
 
     In a step's snapshot, a broker and its checkpoint file may claim different ones. Then the
     broker's claim counts, because the file may be 5 s old. After a truncation or a power loss, the
-    high watermark in the file is too high.
+    high watermark in the file may be too high.
     """
     states = group.table("replica_states")
     mine = equal(states, "snapshot", snapshot) & equal(states, "node", node)

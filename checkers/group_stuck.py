@@ -1,16 +1,19 @@
 """group-stuck: after the last heal, a group got no record of a partition that accepted messages.
 
-Definition: after the last heal, a message to the partition was acknowledged. Then no member of the
-group got any record of the partition for longer than the plan's limit `[budgets] group_s`. The
-check also reports a group that first got records, and then no more records. In that case, the
-period begins at the first message that was acknowledged after the group's last read. If a member
-joined later, the period begins at the last join. The period ends when clients were stopped.
+Definition: after the last heal, a message to the partition was acknowledged. If the message was in
+a transaction, the transaction committed. Then no member of the group got any record of the
+partition for longer than the plan's limit `[budgets] group_s`. The limit counts from the first such
+acknowledgement. The check also reports a group that first got records, and then no more records. In
+that case, the period begins at the first message that was acknowledged after the group's last read.
+If a member joined later, the period begins at the last join. The period ends when clients were
+stopped.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the
-committed offset. So the group must get all new messages. The run's members subscribe to all topics,
-poll all the time, and rejoin if they are removed. If a group reads nothing from a partition, no
-member has the partition, or the member's offset is wrong.
+committed offset. So the group must get all new messages. The run's members subscribe to all topics
+(in a pipeline: to all input topics), poll all the time, and rejoin if they are removed. If a group
+reads nothing from a partition, no member has the partition, or the member's offset is wrong, or the
+partition's leader or the client returns empty polls.
 
 What would not prove it: a partition that accepted no message (`unavailable` reports it). A stopped
 machine does not count. An incomplete record of polls does not count either. If clients were stopped
@@ -48,8 +51,10 @@ class Stuck:
     Attributes:
         group_id: The group.
         since_ns, until_ns: The period ends when clients were stopped. It begins with the first
-            message after the last heal, or after the group's last read.
-        messages: The number of messages that the partition accepted in that period.
+            message after the last heal, or after the group's last read. In the second case, it
+            begins with the last join of a member if that join came later.
+        messages: The number of messages that the partition accepted after the last heal, or after
+            the group's last read.
         served: Whether the group got anything after the last heal.
     """
 
@@ -182,7 +187,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
         sentence=f"no member of group {stuck.group_id} got a record of {group.place} from"
         f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, although the"
         f" partition accepted {stuck.messages} messages meanwhile; the budget is"
-        f" {budget:g} s from the last heal, at {seconds(calm_ns)}",
+        f" {budget:g} s; the last heal was at {seconds(calm_ns)}",
         evidence={
             "group": stuck.group_id,
             "from_ns": stuck.since_ns,

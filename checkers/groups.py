@@ -70,8 +70,8 @@ class StoredGroups:
     def tables(self, place: Place) -> Tables:
         """Return the tables of one group.
 
-        All files are read to their end before an error is raised, so that the error names every
-        damaged file.
+        The group's rows are read from all files before an error is raised, so that the error names
+        every file with damaged rows of the group.
         """
         tables: Tables = {}
         hurt, shelf = [], Shelf()

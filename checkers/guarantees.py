@@ -104,7 +104,7 @@ def _unclean(facts: RunFacts) -> str:
         return "unclean elections are on: a replica that lacks messages may become the leader"
     planned = any(fault.kind == UNCLEAN_ORDER for fault in facts.plan.faults or ())
     if planned or facts.unclean_orders:  # Faults chosen at random are known only after they began.
-        return "unclean elections are off, except those that faults order; those lose messages"
+        return "unclean elections are off, except those that faults order; those may lose messages"
     return "unclean elections are off: only an in-sync replica becomes the leader"
 
 

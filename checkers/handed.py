@@ -2,7 +2,7 @@
 
 A history is judged once, and its tables are not kept. A record that is kept is compressed
 (`layout.py`). The compression would take more time than the judging. So each table is written in
-Arrow's memory format. Each place has its own batch. A task maps only the batches that it judges.
+Arrow's memory format. Each place has its own batch. A task reads only the batches that it judges.
 """
 
 import json

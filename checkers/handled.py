@@ -4,8 +4,9 @@ A member of a pipeline's group reads records of an input topic, and sends one va
 In the same transaction, the member commits the offsets after these records. A transaction certainly
 committed if its client got a successful response to the commit. The transaction also certainly
 committed if a read_committed reader got any of its records (`RunFacts.witnessed`). A transaction
-certainly did not commit if its client never requested a commit. The transaction also did not commit
-if all final reads of the outputs were complete and returned none of its records.
+certainly did not commit if its sends ended with `fail`: its client never requested a commit. The
+transaction also did not commit if no read_committed reader got its records, although all final
+reads of the outputs were complete. This counts only if no transaction was left open at the end.
 """
 
 from dataclasses import dataclass
@@ -66,8 +67,9 @@ EFFECTS = schema_of(
 )
 """The columns of the transactions that sent to an output.
 
-There is one row for each op. The columns show whether the transaction certainly committed or was
-certainly aborted, and whether the final read of that output was complete.
+There is one row for each op and partition. The columns show whether the transaction certainly
+committed or was certainly aborted. `complete` shows whether the final reads of that partition were
+complete, and no transaction was left open.
 """
 NAMED = 5
 _COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")

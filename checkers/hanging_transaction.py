@@ -1,9 +1,9 @@
 """hanging-transaction: a transaction stayed open although its coordinator should have ended it.
 
-Definition: after the last heal, the leader's last stable offset did not move, and stayed below the
-high watermark. That lasted longer than a transaction may stay open (`Plan.hanging_after_s`). The
-limit is the transaction's timeout, plus the interval of the coordinator's checks, plus time to
-write the markers.
+Definition: after the last heal, the last leader's last stable offset did not move, and stayed below
+the high watermark. That lasted until the last observation, and longer than a transaction may stay
+open (`Plan.hanging_after_s`). The limit is the transaction's timeout, plus the interval of the
+coordinator's checks, plus time to write the markers.
 
 Why it proves something: the last stable offset is the start of the first open transaction. The
 client ends the transaction, or the coordinator aborts it after the timeout (KIP-98). A transaction
@@ -11,11 +11,15 @@ that stays open blocks every read_committed reader of the partition. Only an ope
 it (KIP-664). Known causes are KAFKA-14402 (before 3.6), KAFKA-9144 and KAFKA-12671.
 
 What would not prove it: an open transaction proves nothing if it is still too young at the last
-observation. Such a transaction is a gap. A partition that has not recovered does not count. In a
-compacted topic, a leader that was out of sync for longer than `delete.retention.ms` may lack the
-marker (`cleaned_markers`). Then the anomaly is not trusted. The anomaly is allowed if a marker may
-have been lost, or if records of the coordinator's own log may have been lost. An unclean election,
-or a loss on the disks of all replicas, may cause such a loss.
+observation. Such a transaction is a gap. The anomaly is not trusted if a partition of the run has
+not recovered. It is not trusted, either, if the time does not exceed the limit without the periods
+in which the machine may have been suspended. In a compacted topic, a leader that was out of sync
+for longer than `delete.retention.ms` may lack the marker (`cleaned_markers`). Then the anomaly is
+not trusted.
+
+The anomaly is allowed if a marker may have been lost, or if records of the coordinator's own log
+may have been lost. An unclean election, or a loss on the disks of all replicas, may cause such a
+loss.
 """
 
 from dataclasses import dataclass, replace
@@ -266,7 +270,8 @@ class _Opened:
         transactional_id: The transactional id, empty if unknown.
         ended: A phrase that says what the client knows about the transaction's end.
         sent_ns: The time of the transaction's first send; -1 if unknown.
-        since_ns: The time from which on the coordinator had to end the transaction; -1: unknown.
+        since_ns: The earliest time at which the coordinator may have had to end the transaction. It
+            is the end of its op, or otherwise its first send; -1 if unknown.
     """
 
     name: str = ""
@@ -327,9 +332,10 @@ CHECKER = Checker(
     promise=Promise.TRANSACTIONS,
     compares="transactions that wrote to a partition whose end was observed",
     chapter=Chapter.LIVENESS,
-    looks_for="the last leader's last stable offset stays below its high watermark for longer"
-    " than a transaction may be open. That limit is the sum of the transaction's timeout, the"
-    " interval of the coordinator's checks, and ten seconds for the markers",
+    looks_for="until the last observation, the last leader's last stable offset stays at one value"
+    " below the high watermark, for longer than a transaction may be open. That limit is the sum of"
+    " the transaction's timeout, the interval of the coordinator's checks, and ten seconds for the"
+    " markers. Only the time after the last heal counts",
     waits=Waits.BUDGET,
     excuses=TAKES_RECORDS,
 )

@@ -17,8 +17,12 @@ answer of a broker names the epoch of its high watermark. But in KRaft, a broker
 before its replicas follow the new leader. So the epoch of a high watermark is at most the epoch in
 the next metadata answer of the same broker process. If that answer is missing, or if the cluster
 uses ZooKeeper, only leaders of the run's last epoch count. A follower that lags has a low high
-watermark, never a high one. The anomaly is allowed after an unclean election, and after a disk loss
-on all replicas.
+watermark, never a high one. A checkpoint is not compared if another final log has records of a
+later epoch than the last leader's log.
+
+The anomaly is allowed after an unclean election. A disk loss on all replicas allows a reported high
+watermark that is too high, but it does not allow a checkpoint that is too high. The check does not
+apply to scenarios, to Kafka before 2.2, or to message formats before 0.11.
 """
 
 from dataclasses import dataclass
@@ -78,7 +82,7 @@ class Ahead:
         node: The replica's node.
         mark, told_ns: The high watermark, and the time of the report. The time is -1 if the high
             watermark comes from files after the stop.
-        later: The lower high watermark that a leader reported later.
+        later: The lower high watermark that a leader reported later, or the end of its final log.
         count: The number of reports in which the replica's high watermark was too high.
     """
 
@@ -363,7 +367,8 @@ CHECKER = Checker(
     words=Words(
         one="replica had a higher high watermark than its leader",
         many="replicas had higher high watermarks than their leaders",
-        means="A replica's high watermark was above one that a leader announced later.",
+        means="A replica's high watermark was above one that a leader announced later, or above the"
+        " end of the last leader's log.",
         promise="No replica has a higher high watermark than its leader.",
     ),
     anomaly_class=AnomalyClass.SAFETY,

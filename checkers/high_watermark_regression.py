@@ -15,9 +15,9 @@ above that offset (KIP-98).
 
 What would not prove it: a follower's own high watermark always lags behind. An old leader may still
 answer in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time
-have no order. The anomaly is allowed after an unclean election, and after a power loss of all
-replicas. A lower last stable offset is not trusted if a cleaner may have removed a marker before
-the leader got the marker (`cleaned_markers`).
+have no order. The anomaly is allowed after an unclean election, and if the disks of all replicas
+lost the records (power loss, wipe, flipped bit). A lower last stable offset is not trusted if a
+cleaner may have removed a marker before the leader got the marker (`cleaned_markers`).
 """
 
 from dataclasses import dataclass

@@ -12,17 +12,18 @@ leader that lacked committed records, even if no client read them.
 What would not prove it: an old leader may not know that it was replaced, so it may still answer.
 But the old leader's high watermark cannot pass the start of the new leader's epoch. The checkpoint
 of a killed broker does not count. If the log's beginning was deleted, the known start may be too
-high. Then the check may miss an anomaly, but it never reports a false anomaly. The anomaly is
-allowed after an unclean election, and after a power loss of all replicas.
+high. Then the check may miss an anomaly, but it never reports a false anomaly. The check needs
+Kafka 2.2 or later (`announcements`). The anomaly is allowed after an unclean election. It is also
+allowed if power losses, wipes or flipped bits removed the records from all replicas.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
-from checkers.announcements import Announcement, announcements, announces
+from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.changes import NEVER_NS
 from checkers.columns import equal, ints, select
 from checkers.controllers_log import elected
@@ -64,7 +65,7 @@ def _check(group: Group) -> Findings:
         return Findings(rows=0)
     highest = told.highest_before(np.array([start.epoch for start in starts], dtype=np.int64))
     pairs = [
-        Incomplete(start=start, before=told[at])
+        _unexcused(group, told, Incomplete(start=start, before=told[at]))
         for start, at in zip(starts, highest.tolist(), strict=True)
         if at >= 0
     ]
@@ -82,6 +83,20 @@ def _check(group: Group) -> Findings:
         "no leader began an epoch after another leader had announced a high watermark, so a"
         " leader without all committed records could not be detected",
     )
+
+
+def _unexcused(group: Group, told: Announcements, pair: Incomplete) -> Incomplete:
+    """Return the pair, or one that proves more: with an announcement after all unclean elections.
+
+    An unclean election explains that a leader lacks what was announced before this election. But
+    the leader must have what was announced since then.
+    """
+    since = unclean_elections(group).over_from(pair.start.epoch)
+    later = told.where((told.epochs >= since) & (told.epochs < pair.start.epoch))
+    if pair.before.epoch >= since or not len(later):
+        return pair
+    highest = later[int(np.argmax(later.marks))]
+    return replace(pair, before=highest) if pair.start.offset < highest.high_watermark else pair
 
 
 def _labels(group: Group, pair: Incomplete) -> Labels:
@@ -234,7 +249,9 @@ def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
     of its log. These records stay there until the broker follows the later leader. A broker that
     follows the later leader knows the later epoch, and has truncated these other records. The
     broker's log does not show the time of that truncation. But if a log grows while its broker
-    knows the epoch, the broker is copying that leader's records.
+    knows the epoch, the broker is copying that leader's records. The announced records were also
+    there if the broker's files were read, and show no truncation that may have come later. In epoch
+    0, there is no earlier leader.
     """
     epoch, mark = number_in(found, "announced_epoch"), number_in(found, "announced_high_watermark")
     if any(

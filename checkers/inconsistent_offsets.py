@@ -7,8 +7,10 @@ versions, and clients saw both.
 
 What would not prove it: a difference between two replicas, at an offset that clients neither read
 nor wrote (`log-divergence` may report it). With acks 0 or 1, an acknowledged record may be
-truncated, and another record may get its offset. At truncated offsets, such a difference between an
-acknowledgement and a poll is allowed.
+truncated, and another record may get its offset. The difference is allowed if readers got at most
+one value at the offset, and one of the values may have been truncated. A value may have been
+truncated if a replica truncated the offset, or if the last leader's final log lacks the value. If
+the system hides truncations, `weak_acks.py` decides.
 """
 
 from dataclasses import replace

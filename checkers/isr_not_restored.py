@@ -1,19 +1,20 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
 Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
-of the plan. The last report in the highest leader epoch counts. The source is ZooKeeper, if the
-cluster keeps the ISR there. Otherwise, the source is the metadata of the leader's own broker. If no
-leader reported its metadata, any broker's metadata counts. If the observations ended too early, the
-result is a gap, not an anomaly.
+of the plan. The last report before the heal counts, too. A report does not count if an earlier
+report had a higher leader epoch. The source is ZooKeeper, if the cluster keeps the ISR there.
+Otherwise, the source is the metadata of the leader's own broker. If no leader reported its
+metadata, any broker's metadata counts. If the observations ended too early, the result is a gap,
+not an anomaly.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
 then make the partition unavailable.
 
-What would not prove it: a broker's outdated metadata does not count, because only the last report
-in the highest epoch counts. A broker that is cut off from the controllers may still report the
-earlier full ISR in that epoch. So the leader's own report counts, because a leader that is cut off
-loses its epoch. An ISR that was full and shrank again later is not an anomaly. A scenario may end
+What would not prove it: a broker's outdated metadata of an earlier epoch does not count. A broker
+that is cut off from the controllers may still report the earlier full ISR in the newest epoch. So
+the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that was
+full and shrank again later is not an anomaly. A scenario may end
 while a broker is down, and the scenario's script itself waits for the ISR. So this check does not
 apply to scenarios.
 """
@@ -69,10 +70,10 @@ class Shrunk:
         full_ns: The time at which the ISR was full again; -1 if it never was.
         seen_ns: The time of the last report within the limit.
         since_ns: The time from which on all reports until `seen_ns` had the same ISR.
-        looked_ns: The time of the last report of any ISR.
+        looked_ns: The time of the last report about the partition's leader or ISR.
         isr: The broker ids in the last report within the limit.
         by: The broker that gave both the report at `seen_ns` and the report at `full_ns`. Empty if
-            two brokers gave these reports.
+            two brokers, or ZooKeeper, gave these reports.
     """
 
     full_ns: int
@@ -149,9 +150,9 @@ def _brokers(told: pa.Table) -> set[str]:
 
 def _unproven(group: Group, lasted_s: float) -> str:
     return (
-        f"the ISR of {group.place} was not full in any observation up to the last one,"
-        f" {lasted_s:.3f} s after the last heal; the budget is {group.facts.plan.budgets.isr_s:g}"
-        " s"
+        f"the ISR of {group.place} was not full in any observation within the budget of"
+        f" {group.facts.plan.budgets.isr_s:g} s; the last observation was {lasted_s:.3f} s after"
+        " the last heal"
     )
 
 
@@ -363,8 +364,8 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="partitions whose ISR was full, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="the ISR does not have all replicas within `isr_s`. Only the last ISR that"
-    " ZooKeeper or metadata reported in the highest leader epoch counts",
+    looks_for="the ISR does not have all replicas within `isr_s`. An ISR that ZooKeeper or"
+    " metadata reported does not count if a higher leader epoch was reported before",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -1,7 +1,7 @@
 """Decide the verdict: which anomalies are allowed, and which can be trusted.
 
-Every judge reports all anomalies. The judge only decides which anomalies count
-(`checkers.contract`).
+A judge reports every anomaly that its checkers find. The judge `jepsen` has its own checkers
+(`registry.py`). The judge decides which anomalies count (`checkers.contract`).
 """
 
 from collections import defaultdict
@@ -328,7 +328,10 @@ def _unchecked(
     results: Mapping[Place, Sequence[CheckResult]],
     checked: Mapping[str, int | None],
 ) -> list[str]:
-    """Return a sentence for each check that should apply but compared nothing in some partition.
+    """Return sentences on missing rows and missing comparisons.
+
+    There is a sentence for each partition without any row. There is also a sentence for each check
+    that should apply, but compared nothing in the run or in some partitions with sends.
 
     A check that gives a reason is left out, because some runs cannot have such an anomaly. A check
     is also left out if it found an anomaly without a comparison, such as a missing final read.
@@ -463,8 +466,9 @@ def _unconfirmed(facts: RunFacts, tallies: Mapping[str, _Tally], judge: Judge) -
         return []
     where = f" in {place}" if place else ""
     sentence = (
-        f"the run was stopped for {name}{where}, but the complete record does not show that"
-        " anomaly: this is a bug of Logquake; during the run it was reported as:"
+        f"the run was stopped for {name}{where}, but the check of the whole record does not confirm"
+        " that anomaly: if the record is complete, this is a bug of Logquake; during the run it was"
+        " reported as:"
         f" {stopped.detail.get('sentence', '')}"
     )
     return [sentence]

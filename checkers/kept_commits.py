@@ -47,7 +47,8 @@ def looked_for(group: Group) -> tuple[int, list[Gone]]:
     """Search the logs for acknowledged commits.
 
     The result is the number of these commits, and the commits that are missing. The search is
-    skipped if a log may have been compacted, or if no log has commits of the partition.
+    skipped if a log may have been compacted, or if no log has commits of the partition. It is also
+    skipped if the plan sets `offsets.commit.required.acks`.
     """
     return group.view(_looked_for)
 

@@ -11,9 +11,10 @@ This sign is not a proof, because the marker may have ended an earlier transacti
 nothing. There are two proofs:
 
 - Another record of the same transaction is before the marker.
-- The marker cannot have ended an earlier transaction, because no earlier transaction sent anything
-  to the partition. And the producer's next transaction follows the record without a marker in
-  between. A producer begins a transaction only after the markers of its previous transaction.
+- The marker cannot have ended an earlier transaction. No record is between the producer's previous
+  marker and this marker, and no transaction in between sent anything to the partition. And the
+  producer's next transaction follows the record without a marker in between. A producer begins a
+  transaction only after the markers of its previous transaction.
 """
 
 import numpy as np
@@ -103,7 +104,7 @@ def _next_begins(group: Group, log: ReplicaLog, at: int) -> int:
 
 
 def _follows(group: Group, previous: int, txn: int) -> bool:
-    """Return whether a producer sent one transaction directly after another.
+    """Return whether a producer sent nothing to the partition between two of its transactions.
 
     Args:
         group: The run's rows of one partition.

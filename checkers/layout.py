@@ -4,7 +4,8 @@ So a task that judges one partition reads only that partition's row groups. A ru
 rows is never in memory as a whole. Older files can be read too. If a row group of such a file has
 several places, it is split row by row.
 
-Strings are read as dictionaries: a few distinct strings, and one byte for each row.
+Strings are read as dictionaries. A column with fewer than 127 distinct strings takes one byte for
+each row.
 """
 
 import base64
@@ -122,7 +123,7 @@ class TableFile:
         name: The table's name.
         path: The file's path.
         content: The file's bytes, if only Spark can read the path.
-        own: Whether this check wrote the file. Then the pages need no verification.
+        own: Whether this check wrote the file. Then the file's declared sizes need no verification.
     """
 
     name: str

@@ -3,8 +3,9 @@
 Definition: at some offset, the records of two replicas differ in (epoch, hash, control), or only
 one of the replicas has a record. On a compacted topic, it does not count if only one of the
 replicas has a record. The compared range begins at the larger of the two log starts. The range ends
-at the lower of the two replicas' own high watermarks. Both copies must reach that offset. In the
-final snapshot, after recovery, two ISR members are compared up to the end of the shorter log.
+at the lower of the two replicas' own high watermarks. Copies of a step are compared only up to the
+end of the shorter copy. In the final snapshot, after recovery, two ISR members are compared at
+least up to the end of the shorter log.
 
 Why it proves something: with its high watermark, a replica claims that all records below it are
 committed. Committed records are the same on every replica. If a leader's log no longer grows, an
@@ -14,8 +15,9 @@ What would not prove it:
 
 - Different bytes of a batch (compression, CRC of another producer id) with equal records.
 - A follower's records above its high watermark, because the follower will truncate them.
-- A pair of replicas of which one has an unknown high watermark. Such a pair is not checked.
-- A log that could not be read to its recorded end.
+- A pair of replicas of which one has an unknown high watermark. Such a pair is checked only in the
+  final snapshot, if both replicas are in the ISR.
+- A record that only one replica has, if a file of either replica could not be read to its end.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
 allowed only until then. Records that an old leader wrote twice in one epoch are also allowed
@@ -48,7 +50,7 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, shared, stack
+from checkers.columns import Ints, Mask, shared, stack, within
 from checkers.corrupt_record import damaged_parts
 from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
 from checkers.facts import CRASH, FINAL, RunFacts
@@ -89,7 +91,7 @@ class Pair:
         low, high: The offsets to compare: from the larger log start up to the bound, which is
             excluded.
         in_isr: Whether both replicas are in the ISR after recovery. Then the bound is the end of
-            the shorter log.
+            the shorter log, or the lower high watermark if that is higher.
         bound_is: A description of the bound, for the report.
     """
 
@@ -208,7 +210,7 @@ def divergences(
         name: The anomaly's name.
     """
     compared = [(pair, differing(pair, compacted=compacted)) for pair in pairs]
-    diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
+    diverged = [(pair, _certain(group, pair, at)) for pair, at in compared if len(at)]
     lasting = _lasting(group, diverged)
     looks = [
         Look(
@@ -291,13 +293,31 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     unclean = unclean_elections(group).took_one(int(offsets[0]))
     excused = unclean and not pair.in_isr and not lasting
     reused, doubts = _reused(group, pair, offsets)
-    readable = all(
+    unread = not _is_readable(group, pair) and not _both_have(pair, offsets).any()
+    broken = (Premise.READABLE_LOGS.value,) if unread else ()
+    return ((Excuse.UNCLEAN.value,) if excused else ()) + reused, broken + doubts
+
+
+def _certain(group: Group, pair: Pair, offsets: Ints) -> Ints:
+    """Return the offsets that prove a divergence; all of them, if none does.
+
+    A log that was not read to its end may have a record that only the other log shows. So, if such
+    a log also has other records at some offsets, only these offsets count.
+    """
+    both = _both_have(pair, offsets)
+    return offsets[both] if both.any() and not _is_readable(group, pair) else offsets
+
+
+def _is_readable(group: Group, pair: Pair) -> bool:
+    return all(
         (log.whole or pair.of_step) and _unit(pair, log) not in group.facts.unreadable_nodes
         for log in (pair.one, pair.other)
     )
-    one_sided = any(log.at(int(at)) is None for log in (pair.one, pair.other) for at in offsets)
-    broken = (Premise.READABLE_LOGS.value,) if one_sided and not readable else ()
-    return ((Excuse.UNCLEAN.value,) if excused else ()) + reused, broken + doubts
+
+
+def _both_have(pair: Pair, offsets: Ints) -> Mask:
+    """Return a mask of the offsets at which both replicas have a record."""
+    return within(offsets, pair.one.offsets) & within(offsets, pair.other.offsets)
 
 
 def _reused(group: Group, pair: Pair, offsets: Ints) -> Labels:

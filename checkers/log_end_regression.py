@@ -15,7 +15,7 @@ What would not prove it:
   first.
 - A replica that was moved away and recreated. A reassignment shows this, or an answer in between
   that does not have the replica.
-- A disk that lost power or was emptied.
+- A disk that lost power, was emptied, or had a flipped bit.
 
 After an unclean election the regression is allowed.
 """
@@ -57,7 +57,7 @@ class Fall:
     Attributes:
         node: The node that holds the replica.
         mark, marked_ns: The high watermark, and when it was reported.
-        end, seen_ns: The log end, and when it was reported.
+        end, seen_ns: The log end, and when it was reported; -1 if it comes from files.
     """
 
     node: str
@@ -238,7 +238,7 @@ CHECKER = Checker(
         one="replica's log ended below its own high watermark",
         many="replicas' logs ended below their own high watermarks",
         means=(
-            "A broker reported that its log ended below a high watermark that it had reported"
+            "A replica's log ended below a high watermark that the replica's broker had reported"
             " before."
         ),
         promise="No replica drops records below a high watermark that its broker reported.",

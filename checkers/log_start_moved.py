@@ -177,7 +177,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
-    """Return the nodes observed from a time on whose log start was never observed above 0."""
+    """Return the nodes that were observed from a time on, and never with a log start above 0."""
     rows = group.table("replica_states")
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))

@@ -19,11 +19,14 @@ What would not prove it:
   have replaced it (`cleaned.py`).
 - A log that could not be read to its recorded end, or an incomplete stream of polls. Such a finding
   is reported as untrusted.
-- A run that ended before the replicas had recovered and stopped.
+- A final read that returned no record beyond the offset, if some partition had not recovered. Such
+  a finding is reported as untrusted.
+- A record that an open transaction may hide from readers, if replica logs cannot be read.
 
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
 is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
-a power loss or a disk fault took the record from every replica.
+a permitted unclean election may have lost the record, or if a power loss or a disk fault took the
+record from every replica.
 
 Reads that skip the offset of a lost record are a consequence of the loss. So such reads are
 reported with the lost write, not as a separate anomaly.
@@ -150,7 +153,7 @@ def _missing_from_read(group: Group) -> Mask:
 
 
 def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
-    """Yield the complete final reads of each isolation level, and the sends that these passed.
+    """Yield the complete final reads of each isolation level, and the sends that the reads passed.
 
     Yields:
         The records that the reads returned, and a mask of the rows of `committed`. The mask has the
@@ -163,7 +166,7 @@ def _read_past(group: Group) -> Iterator[tuple[pa.Table, Mask]]:
         polls = select(group.final_polls, equal(group.final_polls, "isolation", isolation))
         highest = int(ints(polls, "offset").max(initial=NONE))
         past = (offsets >= group.log_start) & (offsets < highest)
-        if not group.shows_logs:  # Later records are lost, or were not returned.
+        if not group.shows_logs:  # A record above `highest` is lost, or was not returned.
             past = retained(offsets, group.log_start) & ~held_back(group, isolation)
         yield polls, past
 
@@ -196,8 +199,11 @@ def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
 
 
 def _passed(group: Group, loss: Loss) -> bool:
-    """Return whether a final read returned a record beyond the lost record's offset."""
-    return loss.offset < int(ints(group.final_polls, "offset").max(initial=NONE))
+    """Return whether a final read returned a record beyond the lost record's offset.
+
+    If the offset is unknown, this is unknown, too.
+    """
+    return 0 <= loss.offset < int(ints(group.final_polls, "offset").max(initial=NONE))
 
 
 def _labels(group: Group, loss: Loss) -> Labels:

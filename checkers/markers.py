@@ -40,7 +40,7 @@ class _Record:
 
     @property
     def behind(self) -> Ints:
-        """The rows of the log after the record that the same producer wrote."""
+        """The log's rows that the same producer wrote after the record."""
         rows = np.flatnonzero(self.log.producer_ids[self.at :] == self.log.producer_ids[self.at])
         return rows[1:] + self.at
 

@@ -22,7 +22,7 @@ What would not prove it:
 - Different log starts. Records older than a snapshot (a `.checkpoint` file) are deleted.
 - Offsets beyond the end of a copy, if a scenario's step made the copy. A step copies the files of
   running nodes. So only bounds that were reported before the step began count.
-- A log that could not be read to its end.
+- A record that only one of the logs has, if one of them could not be read to its end.
 """
 
 from collections.abc import Iterator, Sequence

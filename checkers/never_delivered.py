@@ -21,9 +21,9 @@ The check computes an upper bound on such acquisitions, and skips records that m
 limit. From the send of the record on, the bound counts:
 
 - two for each join of a member, because each member that joins also leaves;
-- one for each member at each fault that ended;
-- one for each member each time that a fault resets client connections;
-- one for each leader epoch of the partition;
+- one for each member at each fault that ended after the send, or never;
+- one for each member each time that such a fault resets client connections;
+- one for each later leader epoch of the partition;
 - one for each `hold_s` of time;
 - one for each member at the end.
 
@@ -35,9 +35,10 @@ leader changes, and each new leader begins an epoch. Only one member can hold a 
 each epoch adds only one acquisition. If an old leader still delivers records, this adds no
 acquisition, because the share coordinator refuses the old leader's writes.
 
-If the check skipped a record that no member received, the verdict is unknown. The anomaly is
-allowed if an unclean election may have lost the group's state. It is also allowed if the disks of
-every replica may have lost that state.
+If the check skipped a record that no member received, this is a gap, and the verdict is unknown.
+It is no gap if an unclean election or a disk fault may have removed the group's state. The anomaly
+is allowed if an unclean election may have lost the group's state. It is also allowed if the disks
+of every replica may have lost that state.
 """
 
 import numpy as np

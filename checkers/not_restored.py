@@ -1,8 +1,9 @@
 """host-not-restored: a bug of Logquake left a host in another state than before the run.
 
 Definition: Logquake compares each host before its set-up and after its clean-up. It compares all
-objects with the run's mark, name or label: processes, firewall tables, containers, mounts, and
-files outside of the store. A difference is an anomaly.
+objects with the run's mark, name or label: processes, control groups, network links, firewall
+tables, containers, mounts, and files outside of the store. A difference is an anomaly. It is also
+an anomaly if Logquake could not look at the hosts.
 
 Why it proves something: it proves a bug of Logquake. The difference may have disturbed the end of
 this run, and may disturb the next run.
@@ -30,6 +31,7 @@ _REMOVED, _CHANGED = (
     ("was different before", "was otherwise before"),
 )
 """How the audit's phrases (`cluster.hosts.audit`) begin, in new records and in older records."""
+_UNCHECKED = "could not be checked"
 _NEVER = (
     "the run was ended from outside before its hosts were compared with their earlier state"
     " (`logquake heal` undoes changes that the run may have left)"
@@ -55,6 +57,8 @@ def _applies(facts: RunFacts) -> bool:
 
 def _why(_group: Group, found: Anomaly) -> str:
     what, change = (str(found.evidence.get(name) or "") for name in ("what", "change"))
+    if change.startswith(_UNCHECKED):
+        return "so the run may have left changes there; `logquake heal` undoes them"
     if change.startswith(_REMOVED):
         return "the run or its clean-up removed it; this is a bug of Logquake"
     if change.startswith(_CHANGED):

@@ -5,7 +5,7 @@ began, but the first has the higher offset.
 
 Why it proves something: at its acknowledgement, the first record was in the log, and the second was
 not yet sent. A log grows only at its end. Brokers' clocks do not matter, because both times come
-from one clock, the clock of the run's record. For a send in a transaction, the times are the begin
+from one clock, the clock of the run's record. For a send in a transaction, the times are the start
 and the end of its op. The op takes longer than the send, so the check reports no false anomaly. The
 check also covers aborted records, because they are in the log like all other records.
 
@@ -15,7 +15,8 @@ What would not prove it:
 - An acknowledgement without an offset.
 - A dropped record, with acks=1 or an unclean election. Two leaders may then have assigned offsets
   independently.
-- A loss of power on every replica.
+- A record that power losses, wipes or flipped bits removed from every replica.
+- A send whose sequence number librdkafka used twice (`used_sequences`).
 """
 
 from dataclasses import dataclass

@@ -5,11 +5,12 @@ log, do not have consecutive sequence numbers. No offset is missing between the 
 
 Why it proves something: a leader checks each batch of an idempotent producer before it appends the
 batch. The batch's first sequence number must be one more than the last stored sequence number of
-the same producer and epoch. The leader refuses any other batch with OUT_OF_ORDER_SEQUENCE_NUMBER or
-DUPLICATE_SEQUENCE_NUMBER (KIP-98). A leader rebuilds the last stored numbers from the log, so the
-sequence is unbroken even in a log that lost its end. A skipped number means that a record was
-dropped from the middle, or that the leader accepted a wrong batch. A repeated number means that a
-record was written twice. The check also covers records without an acknowledgement.
+the same producer and epoch. The leader appends no other batch. It acknowledges a copy of a recent
+batch again, and refuses the others with OUT_OF_ORDER_SEQUENCE_NUMBER or DUPLICATE_SEQUENCE_NUMBER
+(KIP-98). A leader rebuilds the last stored numbers from the log, so the sequence is unbroken even
+in a log that lost its end. A skipped number means that a record was dropped from the middle, or
+that the leader accepted a wrong batch. A repeated number means that a record was written twice. The
+check also covers records without an acknowledgement.
 
 What would not prove it:
 
@@ -23,10 +24,11 @@ What would not prove it:
 A replica may keep records that it should have truncated, and then append its leader's records. Then
 the sequence numbers in that replica's log come from two logs, and no leader stored these records in
 this order. So a copy does not count if another copy has different records before the later record.
-Exception: the copy of the leader that wrote the later record counts if no disk fault has hit this
-leader since. Where such copies must agree, `log-divergence` reports the difference. Before Kafka
-2.0, followers could keep such records (KIP-101, KIP-279). If a leader may have written some of the
-offsets twice in one epoch, the anomaly is allowed (`checkers/reused_epochs.py`).
+Exception: the copy of the leader that wrote the later record counts, unless a disk fault may have
+removed that offset from this leader. Where such copies must agree, `log-divergence` reports the
+difference. Before Kafka 2.0, followers could keep such records (KIP-101, KIP-279). If a leader may
+have written some of the offsets twice in one epoch, the anomaly is allowed
+(`checkers/reused_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -157,6 +159,12 @@ def _number(log: ReplicaLog, index: int) -> tuple[int, ...]:
     return tuple(int(each[index]) for each in columns)
 
 
+def _numbers_at(log: ReplicaLog, offset: int) -> tuple[int, ...] | None:
+    """Return the fields that identify the record at an offset; None if the log has no record."""
+    index = log.at(offset)
+    return None if index is None else _number(log, index)
+
+
 def _held(log: ReplicaLog, low: int, high: int) -> list[list[int]]:
     """Return the columns that `log-divergence` compares, for the records between two offsets."""
     these = slice(*np.searchsorted(log.offsets, [low, high]).tolist())
@@ -202,7 +210,12 @@ def _why(group: Group, found: Anomaly) -> str:
     producer = (number_in(found, "producer_id"), number_in(found, "producer_epoch"))
     sequence, before = number_in(found, "sequence"), number_in(found, "sequence_before")
     nodes, logs = texts_in(found, "nodes"), group.logs.get(FINAL, {})
-    others = [name for name, log in logs.items() if name not in nodes and log.end > found.offset]
+    mine = _numbers_at(logs[nodes[0]], found.offset)
+    others = [
+        name
+        for name, log in logs.items()
+        if name not in nodes and _numbers_at(log, found.offset) not in {None, mine}
+    ]
     if others:
         return (
             f"{verb(others, 'has', 'have')} a different record there, so the copy of"

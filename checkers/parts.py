@@ -97,7 +97,7 @@ def writer_parts(unit: Unit, part_bytes: int) -> tuple[list[Unit], list[BrokenSt
 
 
 class _Stream:
-    """The spans (row groups with their op ids) of one stream, as column arrays."""
+    """The spans (messages or row groups, with their op ids) of one stream, as column arrays."""
 
     def __init__(self, known: Iterable[Span]) -> None:
         rows = [(each.at, each.size, each.low, each.high) for each in known]
@@ -146,7 +146,7 @@ def _bounds(streams: Sequence[_Stream], count: int) -> list[int]:
 def shortened(
     parts: Sequence[Unit], broken: Iterable[BrokenStream]
 ) -> tuple[dict[int, Unit], dict[str, BrokenStream]]:
-    """Return a shorter part for each part that read beyond a stream's break; it ends at the break.
+    """Return, for each part that read beyond a stream's break, a part that ends at the break.
 
     Args:
         parts: The parts of one writer.

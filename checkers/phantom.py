@@ -1,8 +1,9 @@
 """phantom: a reader received a value that no client of this run sent to the partition.
 
-Definition: a reader got a value that was not sent, or that was sent only to another partition. If a
-stream of the run's record is incomplete, the row of a send may be missing. Then a value counts only
-if it is also outside of all reserved ranges of values.
+Definition: a reader got a value that was not sent, or that belongs to another partition, or a
+record without a value. If a stream of the run's record is incomplete, the row of a send may be
+missing. Then a value counts only if it is also outside of all ranges that workers reserved for the
+partition, and the anomaly is not trusted.
 
 Why it proves something: a worker reserves values on disk before it uses them. The worker also
 records each send before the client sends the message. A value names its partition. So if the value
@@ -112,7 +113,7 @@ def _why(group: Group, found: Anomaly) -> str:
     home, offset = found.evidence.get("belongs_to"), number_in(found, "offset")
     value, op_id = number_in(found, "value"), number_in(found, "op_id")
     strange = home and home != group.place
-    origin = f"its sender sent it to {home} only" if strange else "no recorded client sent it"
+    origin = f"its value belongs to {home} only" if strange else "no recorded client sent it"
     logs = [log for log in final_logs(group) if _has(log, offset, value)]
     if logs:
         whence = f"; {origin}" if strange else ""  # Otherwise the anomaly's sentence has it.

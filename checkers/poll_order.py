@@ -1,10 +1,11 @@
 """poll-skip, nonmonotonic-poll: a reader skipped committed records, or went back.
 
-Definition: a reader's position is the last record of its previous ok poll, or the offset at which
-the partition was assigned to its process. `poll-skip`: a committed record is between the position
-and the first record of the next ok poll. `nonmonotonic-poll`: that first record's offset is not
-above the position. `int-poll-skip` and `int-nonmonotonic-poll` are the same anomalies between
-neighbouring records of one op, with all polls of the op joined.
+Definition: a reader's position is the last record of its previous ok poll. After an assignment, a
+rebalance or a seek, the position is the offset just before the one that was set. `poll-skip`: a
+committed record is between the position and the first record of the next ok poll.
+`nonmonotonic-poll`: that first record's offset is not above the position. `int-poll-skip` and
+`int-nonmonotonic-poll` are the same anomalies between neighbouring records of one op, with all
+polls of the op joined. The `int-` checks leave out ops with a rebalance.
 
 Why it proves something: a consumer reads a partition's log from its position on, in the order of
 offsets, without gaps. Records below the last stable offset are final.
@@ -18,7 +19,9 @@ After a rebalance, a member starts at its group's committed offset. The check us
 the member got. `commit-lost` and `commit-ahead` check that offset. If that offset is unknown, the
 anomaly is allowed. A member may also go back if an unclean election or a disk fault removed the
 last record that it had read. It may also go back if its position was beyond the end of a shortened
-log, because its client then continues at the current start or end of the log.
+log, because its client then continues at the current start or end of the log. A skip is allowed if
+it begins or ends at offsets that an unclean leader may have lacked. It is also allowed if the disks
+of all replicas lost the last record that the reader had read.
 
 If a reader skips only lost records, `lost-write` reports the loss instead.
 """
@@ -111,7 +114,7 @@ def _there(group: Group) -> VersionOrder:
 
 
 def _kept(group: Group) -> VersionOrder:
-    """Return the committed records that were not lost."""
+    """Return the records of `_there` that were not lost."""
     return group.view(_there).without(group.view(lost_values))
 
 
@@ -149,7 +152,7 @@ def _findings(
 
 
 def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
-    """Return a mask of steps whose rebalance may put a member beyond the end of a shortened log."""
+    """Return a mask of steps whose rebalance or seek may lead beyond the end of a shortened log."""
     may_lack = unclean_elections(group).seen or any(
         loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
     )
@@ -219,7 +222,7 @@ class _Story:
         row = _row(polls, at)
         before = _row(polls, since) if since >= 0 else None
         where = self.group.place
-        stood = f"assigned {where} from offset {after + 1} on" if before is None else (
+        stood = f"positioned at offset {after + 1} of {where}" if before is None else (
             f"which had read offset {after} of {where} in op {before['op_id']}"
         )  # fmt: skip
         told, evidence = self._jump(after, row["offset"])

@@ -45,7 +45,8 @@ class Steps:
     """The pairs of records that a process read or wrote one after the other.
 
     Attributes:
-        since: Row number of the earlier record. `NONE` if an assignment set the reader's position.
+        since: Row number of the earlier record. `NONE` if an assignment, a rebalance or a seek set
+            the reader's position.
         at: Row number of the later record.
         after: Offset of the earlier record, or the offset before the assigned position.
         rebalanced: Whether a rebalance assigned or revoked the partition in between. Then the
@@ -151,6 +152,8 @@ def poll_steps(group: Group) -> Steps:
 
 def inner_poll_steps(group: Group, rows: Mask) -> Steps:
     """Return the pairs of consecutive records that one op read, over all polls of the op.
+
+    Ops with a rebalance of the partition are left out.
 
     Args:
         group: The run's rows of one partition.

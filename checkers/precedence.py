@@ -10,7 +10,8 @@ chain counts as one edge of the order.
 scipy computes the strongly connected components. The search for a component's shortest cycle starts
 at dependency edges. The search goes back from the end of such an edge to the beginning of the edge.
 The search tries a direct edge first, and then the shortest path. The work is bounded. In a
-component of millions of ops the search starts at only a few edges, so it may miss a shorter cycle.
+component of thousands of edges, the search does not start at every edge. So it may miss a shorter
+cycle.
 """
 
 from collections.abc import Iterable, Iterator
@@ -105,9 +106,9 @@ def entangled(graph: Precedence) -> Mask:
     """Return a mask of the ops that may be part of a cycle, whichever orders the search adds.
 
     Usually these are few ops. The function sorts the ops by their end times, or by their start
-    times if they have no end. In that sequence both orders lead forward, and nearly all
-    dependencies do too. A cycle needs an edge that leads backward. Each op of the cycle lies
-    between the two ends of such an edge.
+    times if they have no end. In that sequence real-time order leads forward, and nearly all other
+    edges do too. A cycle needs an edge that leads backward. Each op of the cycle lies between the
+    two ends of such an edge.
     """
     count = len(graph.ops)
     if ((graph.ended >= 0) & (graph.ended < graph.invoked)).any():  # Invalid times: no order.

@@ -51,7 +51,10 @@ class Premise(StrEnum):
 
 
 class Excuse(StrEnum):
-    """The reasons why the plan, or a fault, permits an anomaly. The contract lists the reasons."""
+    """The reasons why the plan, or a fault, permits an anomaly. The contract lists the reasons.
+
+    The last two reasons are doubts: they permit nothing (`DISK_DOUBTS`).
+    """
 
     ALWAYS = "always"
     ACKS = "acks-0-1"
@@ -114,7 +117,7 @@ class Proof(StrEnum):
 class Waits(StrEnum):
     """Common reasons why a check must wait for the run's end."""
 
-    BUDGET = "the time budget starts at the last heal"
+    BUDGET = "the check measures a time budget, in most checks from the last heal on"
     BEFORE = "the check compares with rows that have left the window"
     STOPPED = "the check needs the files of stopped nodes"
     LATER = "a later answer may still excuse the anomaly"
@@ -153,7 +156,8 @@ class Findings:
     Attributes:
         rows: The number of comparisons that could have failed. If it is 0, the checker could not
             find any anomaly.
-        anomalies: The described anomalies, sorted by offset. There are at most `MAX_DESCRIBED`.
+        anomalies: The described anomalies, usually sorted by offset. There are at most
+            `MAX_DESCRIBED`. If there are more anomalies, those without labels are described first.
         beyond: The number of further anomalies for each combination of labels.
         gaps: Sentences that name missing input. If there is a gap, the verdict is unknown at best.
         unshown: Sentences that say why a sound run could not show an anomaly. Example: "no send

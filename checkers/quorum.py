@@ -1,4 +1,4 @@
-"""Summarize `quorum_states`, i.e. the reports of the quorum's leaders during the run.
+"""Summarize `quorum_states`: the reports of the quorum's leaders, and the nodes' votes.
 
 `quorum_states` has no partition and grows with the run. The checks of the controllers' log need
 only this summary.
@@ -34,7 +34,7 @@ _ENTRY = ("log_offset", "topic", "partition")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumFacts:
-    """The reports of the quorum's leaders.
+    """The reports of the quorum's leaders, the votes, and the records whose copies differ.
 
     A quorum leader reports its high watermark and each node's fetch offset. The leader compares its
     own log with the node's log before it advances the node's fetch offset. Both logs then agree up
@@ -71,7 +71,7 @@ class QuorumFacts:
 def quorum_facts(
     states: pa.Table, step_begins_ns: Mapping[str, int], leadership: pa.Table | None = None
 ) -> QuorumFacts:
-    """Summarize the reports of the quorum's leaders.
+    """Summarize the reports of the quorum's leaders, the votes, and the differing copies.
 
     Args:
         states: Rows of `quorum_states`.

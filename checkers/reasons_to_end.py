@@ -1,4 +1,4 @@
-"""Decide whether a fault of the run explains why a server process ended or hung.
+"""Decide whether a fault of the run explains why a server process ended or was paused.
 
 The module `broker_ended` lists, for each fault, how the fault may end a process, and why.
 """
@@ -77,7 +77,7 @@ BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The end or the hang of a process.
+    """The end or the pause (SIGSTOP) of a process.
 
     Attributes:
         node: The node of the process.
@@ -312,6 +312,9 @@ def _shut_out(facts: RunFacts, mine: Sequence[_Fault], faults: Sequence[_Fault],
     Two faults count as one if the broker had no time to register between the faults. The faults
     must last for as long as Kafka waits, and until the broker gave up. If the last fault ended
     earlier, the broker must have had too little time to register afterwards.
+
+    This time counts only if the broker's last log lines are recorded. Without these lines, the
+    faults must overlap, and must last until the end of the broker was noticed.
     """
     is_old = facts.plan.kept_outside and all(each.is_old for each in faults)
     if end.outside or end.signalled or (end.said and not _gave_up(end, is_old=is_old)):

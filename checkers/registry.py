@@ -170,7 +170,10 @@ HEADLINES = (
     "metadata-divergence", "double-vote", "incomplete-leader", "inconsistent-offsets", "duplicate",
     "phantom", "corrupt-record", "torn-transaction", "G1a",
 )  # fmt: skip
-"""If several guarantees are broken, the headline names the anomaly that is first in this list."""
+"""The order of anomalies that count equally, if none explains another. Others come later.
+
+The headline names the first anomaly (`telling.ranked`).
+"""
 
 DERIVATIONS: tuple[Derivation, ...] = (
     dependencies.DEPENDENCIES_DERIVATION,

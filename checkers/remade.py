@@ -4,8 +4,8 @@ Definition: the record belongs to the last incarnation of the topic, and was ack
 acks=all. The record is missing from the final log of the last leader, or from the final log of
 another member of the last ISR (`under-replicated`). The last leader is the leader of the highest
 leader epoch in brokers' metadata. If brokers disagree about this leader, the latest response
-counts. The last ISR is the ISR in the last leader's last report. This report must come two seconds
-or more after the last acknowledgement.
+counts. The last ISR is the ISR in the last leader's last report. The leader must have been asked
+for this report two seconds or more after the fault was healed. All acknowledgements came earlier.
 
 Why it proves something: an acknowledgement means that every in-sync replica has the record. This
 also holds for a topic whose name was used before. A broker may return with the log of the deleted
@@ -206,7 +206,7 @@ def _check_copies(group: Group) -> Findings:
     acked = [each for each in _acked(group, topic) if led.has(each[1])]
     isr, told_ns = _last_isr(group, topic)
     if not isr:
-        late = f"{led.node} did not report the ISR of {group.place} after the last acknowledgement"
+        late = f"2 s or more after the heal, {led.node} did not report the ISR of {group.place}"
         return Findings(rows=0, gaps=(late,))
     logs = [log for node in isr if node != led.node and (log := _log(group, node))]
     lacks = [

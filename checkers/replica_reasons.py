@@ -1,7 +1,7 @@
 """Phrases about replicas and leaders, with which several checks state an anomaly's cause.
 
-A function returns a phrase only if the run's rows prove it. If the rows allow two explanations, the
-phrase is empty.
+A phrase states only facts that the run's rows prove. If the rows allow several explanations, the
+phrase names all of them, or it is empty.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -116,7 +116,10 @@ def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
 
 
 def later_cuts(group: Group, node: str, offset: int) -> list[Truncation]:
-    """Return the truncations that removed an offset after the replica's log last contained it."""
+    """Return the truncations that may have removed an offset after the log last contained it.
+
+    Truncations without a time count, unless they certainly came before.
+    """
     had = last_beyond(group, node, offset)
     cuts = [each for each in truncations_of(group, offset) if each.node == node]
     return not_earlier(group, cuts, had[0] if had is not None else NONE)
@@ -156,8 +159,8 @@ def at_the_stop(group: Group, node: str, offset: int) -> tuple[int, bool] | None
 
     Returns:
         The time, and whether the probe just before the stop saw the log at that time. If an earlier
-        probe saw the log, the log's end may have been lost before the stop. None if a later probe
-        saw a shorter log, or if the final files contain the offset.
+        probe saw the log, the log's end may have been lost before the stop. None if no probe saw
+        the offset, if a later probe saw a shorter log, or if the final files go beyond the offset.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     looks, states = looks_at(group, node), group.table("replica_states")
@@ -216,7 +219,9 @@ def stood_still(group: Group, node: str, end: int) -> tuple[int, int] | None:
 def fate(group: Group, node: str, offset: int) -> str:
     """Explain why a replica's final log lacks a record, from the reports of the replica's broker.
 
-    The result is "" if the log never ended beyond the offset, or if no report explains the loss.
+    The result is "" if no probe saw the log beyond the offset, and no truncation there is recorded.
+    It is also "" if the last probe saw the log beyond the offset, and the final log is missing or
+    goes beyond it.
     """
     had, log = last_beyond(group, node, offset), group.logs.get(FINAL, {}).get(node)
     later = [each for each in looks_at(group, node) if had is not None and each[0] > had[0]]

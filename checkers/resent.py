@@ -3,8 +3,8 @@
 The compaction may have removed the records that show a new epoch directly. A record's sequence
 number is the number of records before it in the same producer epoch and partition. So one remaining
 record shows where the record's producer epoch began, if the offsets of the writer's records are
-known. Acknowledgements and reads show these offsets. Each worker has one producer for its plain
-sends.
+known. Acknowledgements, reads and replicas' logs show these offsets. Each worker has one producer
+for its plain sends.
 
 Let `q` be the sequence number of a remaining record. Take two records of the same writer at lower
 offsets: two copies of a message, or two records in the wrong order.

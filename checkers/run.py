@@ -75,7 +75,8 @@ def judge_elsewhere(
         uris: Folders of runs (`hdfs://...`, `s3a://...`, `file://...`). They may contain `*`.
         judge: The judge to use. None: each plan names its judge.
         spark_master: Where Spark runs.
-        store: Whether to write verdicts, statistics and new tables back to the runs' folders.
+        store: Whether to write verdicts, statistics and new tables back to the runs' folders. On a
+            cluster, new tables are always written back, because its tasks read the tables there.
 
     Returns:
         The verdict of each run that was found, and the reason why the verdict could not be stored.

@@ -2,9 +2,9 @@
 
 Definition: compare the last send of an op to a partition with the first send of the process's next
 op to this partition. The offset of the later send is not higher. `int-nonmonotonic-send` is the
-same anomaly in two neighbouring sends of one op. `int-send-skip`: committed records of other
-writers lie between two neighbouring sends of one op. The check compares only sends whose
-acknowledgement contains an offset. It ignores aborted sends.
+same anomaly in two neighbouring sends of one op. `int-send-skip`: other known records of the log
+(`version_order`) lie between two neighbouring sends of one op. The checks compare only sends whose
+acknowledgement contains an offset. They ignore aborted sends.
 
 Why it proves something: a process begins an op only after every send of its previous op was
 answered. So the earlier record was in the log before the later one was sent. This is also true with
@@ -15,7 +15,8 @@ What would not prove it:
 - acks=1 or an unclean election, if one of the two records was dropped. Two leaders that did not
   know of each other may have acknowledged the records.
 - Retries without idempotence inside of one op. A later request may overtake a retried request.
-- A loss of power on every replica.
+- Inside of one op, a resend in a new producer epoch (`duplicate`).
+- A sequence number that librdkafka used twice, or a loss on the disks of every replica.
 
 Several writers may cause `int-send-skip` at any time, so this anomaly is always allowed.
 """
@@ -135,11 +136,10 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
 
 
 def _sent_again(group: Group, steps: Steps) -> Mask:
-    """Return a mask of the pairs with two producer ids, or with the later epoch first.
+    """Return a mask of the pairs with two producer ids, or whose first send has the later epoch.
 
-    When an idempotent client increases its epoch, it resends unacknowledged records. The resent
-    records get higher offsets than the records that were written meanwhile (`duplicate` lists the
-    sources).
+    When an idempotent client increases its epoch, it resends unacknowledged records. These get
+    higher offsets than the records that were written meanwhile (sources: `duplicate`).
     """
     log = group.final_log
     if not group.facts.idempotent or log is None:
@@ -161,7 +161,7 @@ def _in_transactions(group: Group, rows: Ints) -> Mask:
 
 
 def _cleaned(group: Group, steps: Steps) -> Mask:
-    """Return a mask of pairs with a record that the cleaner may have removed from all logs."""
+    """Return a mask of pairs with a record that a cleaner may have removed from the final log."""
     if not group.facts.compacted:
         return np.zeros(len(steps.at), dtype=np.bool_)
     log, values = group.final_log, ints(group.table("sends"), "value")

@@ -3,7 +3,7 @@
 A partition with ten million sends has sixty million rows. A check needs only a few columns, but all
 columns together take gigabytes. So a large table keeps only the names of its columns. The table
 reads a column from the file when a check uses that column. The group's `Shelf` caches the columns.
-The runner clears the cache between two checks.
+Between two checks, the runner clears the cache if it is larger than `ROOM_BYTES`.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence

@@ -1,8 +1,8 @@
 """skipped-input: a pipeline left out an input record.
 
 Definition: an input record was certainly committed, and a committed transaction handled a record at
-a higher offset. No committed transaction handled the lower record. Each transaction that handled
-the lower record certainly had no effect (`handled`).
+a higher offset of the same partition. No committed transaction handled the lower record. Each
+transaction that handled the lower record certainly had no effect (`handled`).
 
 Why it proves something: a transaction contains its output records and the offsets of the input that
 it read. Kafka commits either all of these or nothing (KIP-98). A member that gets a partition waits
@@ -82,7 +82,10 @@ def _describe(group: Group, found: Handled, at: int) -> Anomaly:
 def _why(group: Group, found: Anomaly) -> str:
     led = coordinated(group, numbers_in(found, "op_ids"))
     if led:
-        return f"{led}: it kept the positions of a transaction whose records were not committed"
+        return (
+            f"{led}: it kept the positions of a transaction whose records were not committed, or"
+            " the client did not begin at the committed position"
+        )
     return (
         "no member recorded that it got this input, although positions advanced to"
         f" {number_in(found, 'reached')}; the run's record does not show whether a broker or the"

@@ -7,7 +7,7 @@ with the last heal or with the last sign. The period ends with the next sign, or
 response of any broker about the partition.
 
 Why it proves something: a leader answers ListOffsets, and each broker was asked several times a
-second. If no broker answered, no broker led. Before Kafka 2.2, answers contain no leader epoch.
+second. If no broker answered, no broker led. Before Kafka 2.1, answers contain no leader epoch.
 With ZooKeeper, the leader that ZooKeeper names is also a sign, until ZooKeeper reports a change.
 
 What would not prove it:
@@ -59,7 +59,7 @@ from checkers.protocol import (
 )
 from checkers.reigns import between
 from checkers.replica_reasons import verb
-from checkers.unavailable import ended_early
+from checkers.unavailable import ended_early, error_of_broker
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
 from results.record.terms import AnomalyClass, Source
@@ -120,7 +120,7 @@ def _named(group: Group, dead: frozenset[str]) -> tuple[Ints, Ints]:
 
 
 def _served(group: Group, since_ns: int) -> Ints:
-    """Return the times of acknowledged sends and reads, from `since_ns` on. Both need a leader."""
+    """Return the times of acknowledged sends and of reads, from `since_ns` on."""
     sends, polls = group.table("sends"), group.table("polls")
     ended, returned = ints(sends, "complete_ns"), ints(polls, "complete_ns")
     acked = ended[(ended >= since_ns) & equal(sends, "acked", True)]  # noqa: FBT003 - a value
@@ -384,7 +384,7 @@ def _refused(group: Group, span: tuple[int, int]) -> str:
     sends = group.table("sends")
     ended = ints(sends, "complete_ns")
     failed = texts(select(sends, (ended >= span[0]) & (ended <= span[1])), "error")
-    told = Counter(each.partition(":")[0] for each in failed if each and not each.startswith("_"))
+    told = Counter(filter(None, map(error_of_broker, failed)))
     if not told:
         return ""
     error, count = max(told.items(), key=lambda each: (each[1], each[0]))
@@ -405,7 +405,7 @@ CHECKER = Checker(
         uncounted="a partition had no leader for too long",
         explains={
             "unavailable": "a partition without a leader accepts no messages",
-            "isr-not-restored": "there is no ISR without a leader",
+            "isr-not-restored": "without a leader the ISR cannot grow",
         },
     ),
     anomaly_class=AnomalyClass.LIVENESS,

@@ -14,13 +14,14 @@ the broker to return, replication has no benefit.
 What would not prove it:
 
 - A partition whose ISR had no other member.
-- A time in which a majority of the brokers was down, or in which other servers ended.
+- A time in which half of the brokers or more were down, or in which other servers ended.
 - A broker that is paused or cut off. Such a broker may continue as leader for some clients.
 - A period shorter than the budget.
 - A machine that hung.
 
-If a scheduled fault ends brokers, the fault's heal waits until there is another leader, or until
-the budget is over (`nemesis.life`). An earlier heal would hide that no replica took over.
+If a fault of a random schedule ends brokers, its heal waits until there is another leader, or until
+the budget is over (`nemesis.life`). An earlier heal would hide that no replica took over. Very
+short faults, and faults that a plan lists, do not wait.
 """
 
 from collections.abc import Iterator
@@ -110,8 +111,8 @@ def _check(group: Group) -> Findings:
         lambda each: labels(group.facts, each[1].from_ns, each[1].to_ns, budget_s),
     )
     why = (
-        "no fault ended brokers that other members of an ISR could replace, so a missing"
-        " takeover could not be detected"
+        "without other disturbances, no fault ended brokers that other members of an ISR could"
+        " replace, so a missing takeover could not be detected"
     )
     return could_not_show(found, why, given=True)
 

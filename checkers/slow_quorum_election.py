@@ -14,6 +14,7 @@ What would not prove it:
 
 - A period that begins before the first leader was seen, or ends after the last answer.
 - A fault under which a majority may be unable to communicate.
+- A period in which another server ended by itself.
 - A period in which the clients and the observers recorded nothing.
 
 Observers ask about the leader once a second.
@@ -81,8 +82,8 @@ class Vacancy:
 def _signs(group: Group) -> list[int]:
     """Return the times at which the quorum certainly had a leader, and the time of the last answer.
 
-    Two kinds of answer prove a leader: a controller reports that it leads, or a controller reports
-    a new high watermark. Only a leader can advance the high watermark.
+    Two kinds of answer prove a leader: a controller reports that it leads, or any node reports a
+    new high watermark. Only a leader can advance the high watermark.
     """
     states = group.table("quorum_states")
     seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")

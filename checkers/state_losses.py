@@ -8,6 +8,9 @@ from checkers.unclean_elections import unclean_elections
 def losses(group: Group, *settings: str) -> list[str]:
     """Return the reasons that allow a lost record in the partition or in internal topics.
 
+    The result may also have doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the anomaly
+    untrusted.
+
     Args:
         group: The run's rows of one partition.
         settings: The broker settings for the replication factors of the internal topics.

@@ -65,7 +65,8 @@ STATISTICS: dict[str, pa.Schema] = {
     **SCHEMAS,
 }  # fmt: skip
 """The tables of `statistics/*.parquet` and their columns. The columns `calm_...` count only windows
-of the main phase in which no fault was in force. `checkers.transitions` makes the tables of
+of the main phase that are more than a second before or after each fault. A fault without a heal
+lasts until the end, even if it never began. `checkers.transitions` makes the tables of
 `SCHEMAS`."""
 _LONGEST_S = 3_600
 """The maximum duration of a send in seconds. Clients give up earlier."""
@@ -93,8 +94,9 @@ def partition_statistics(group: Group) -> dict[str, pa.Table]:
 def availability(group: Group) -> pa.Table:
     """Return, for each second, the number of open sends and the number of sends that ended ok.
 
-    A send is open in each second from its invocation on until it ends. A send that seems to last
-    longer than possible has wrong times. Such a send counts only in its first second.
+    A send is open from the second of its invocation to the second before its end, and at least in
+    its first second. A send that seems to last longer than possible has wrong times. Such a send,
+    and a send without an end, count only in their first second.
     """
     sends = group.table("sends")
     begun, ended = ints(sends, "invoke_ns") // NS_PER_S, ints(sends, "complete_ns") // NS_PER_S

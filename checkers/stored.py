@@ -71,7 +71,7 @@ from results.record.whole import written_whole
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
 )  # fmt: skip
-"""The streams that every worker and the final reader write. Only these streams count here."""
+"""The streams that must exist for every worker and for the final reader, with any plan."""
 _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 
@@ -111,7 +111,10 @@ def _outgrown(paths: RunPaths) -> bool:
 
 
 def _has_logs(paths: RunPaths) -> bool:
-    """Return whether the source of the replicas' records still exists: nodes' logs, or a stream."""
+    """Return whether the source of the replicas' records still exists: nodes' logs, or a stream.
+
+    If the table has no rows, no source is necessary.
+    """
     logs = [next(unit.folder.glob("data/*/*.log"), None) for unit in _node_units(paths)]
     streams = paths.live.glob(f"replica_records.*{STREAM_SUFFIX}")
     return any([*logs, *streams]) or not _rows(paths, "replica_records")
@@ -331,7 +334,7 @@ def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) ->
 
 
 def _times(paths: RunPaths) -> Iterator[Ints]:
-    """Yield the times of all client ops and of all observers' answers."""
+    """Yield the times of all client ops and of all answers to observers about leaders."""
     for table, column in (("ops", "invoke_ns"), ("ops", "complete_ns"), ("leadership", _SEEN)):
         yield from (ints(piece, column) for piece in pieces_of(paths, table, [column]))
 

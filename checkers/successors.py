@@ -8,7 +8,7 @@ news has no row. But observers ask for leaders before they ask for log ends. So 
 ends show that there was an answer between them.
 
 The metadata log shows the ISR before each election. Suppose that a leader was outside of this ISR,
-and that the log does not mark the election as unclean. From Kafka 4.0 on, that leader was an
+and that the log does not show the election as unclean. From Kafka 4.0 on, that leader was an
 eligible leader replica (KIP-966), unless replicas were moved.
 """
 
@@ -62,7 +62,7 @@ class Next(Leader):
     Attributes:
         not_before_ns: A time at which the election had certainly not happened. -1 if unknown.
         told_ns: When this or a later epoch was first reported. `NEVER_NS` if never.
-        unclean: Whether the controller marked the election as unclean.
+        unclean: Whether the metadata log shows that the election was unclean.
         rivals: All leaders of the epoch, if sources report several.
     """
 
@@ -78,10 +78,10 @@ def next_leader(group: Group, record: Acked, by: Sequence[Acknowledger]) -> Next
     Args:
         group: The run's rows of one partition.
         record: The record.
-        by: The epochs in which one broker may have acknowledged the record.
+        by: The leaders that may have acknowledged the record.
 
     Returns:
-        None if no later leader was seen, or if the next leader is not the same for all epochs in
+        None if no later leader was seen, or if the next leader is not the same for all leaders in
         `by`.
     """
     found = {_after(group, record, each) for each in by}
@@ -256,7 +256,14 @@ def readers_of(group: Group, record: Acked) -> dict[Leader, int]:
 def gave_on(
     group: Group, record: Acked, leader: Leader, then: Next | None
 ) -> tuple[Acknowledger, int] | None:
-    """Return the last leader before `then` that served the record, and the op that read it."""
+    """Return the last leader between two that served the record, and the op that read it.
+
+    Args:
+        group: The run's rows of one partition.
+        record: The record.
+        leader: Only leaders of later epochs count.
+        then: Only leaders of earlier epochs count. None: all later leaders count.
+    """
     until = then.epoch if then is not None else NEVER_NS
     gave = readers_of(group, record)
     between = [each for each in gave if leader.epoch < each.epoch < until]
@@ -284,7 +291,10 @@ def reached(group: Group, record: Acked, node: str, until_ns: int) -> bool:
 
 
 def holders(group: Group, record: Acked, by: Sequence[Acknowledger], until_ns: int) -> set[str]:
-    """Return the nodes whose logs have a record, or grew beyond the record's offset by a time."""
+    """Return the nodes whose logs have a record, or grew beyond the record's offset by a time.
+
+    If only one broker can have acknowledged the record, its node counts, too.
+    """
     nodes = {node for copies in group.logs.values() for node in copies}
     found = {node for node in nodes if had(group, record, node)}
     found |= {node for node in nodes if reached(group, record, node, until_ns)}
@@ -322,7 +332,7 @@ def elected(group: Group, record: Acked, leader: Acknowledger, then: Next) -> st
 
 @once
 def _fell(group: Group, record: Acked, then: Next) -> str:
-    """Return a phrase if a leader's log end fell below an offset in the leader's epoch; else "".
+    """Return a phrase if a leader's log end fell to an offset or below it in its epoch; else "".
 
     Normally, a leader's log only grows.
     """

@@ -4,10 +4,11 @@ For each check, `Words.explains` lists symptoms: other anomalies with the same c
 anomaly. Chance decides whether a symptom occurs. An anomaly is listed only if the check's anomaly
 can cause it without any other cause.
 
-An anomaly that may have a separate cause is never listed. Otherwise a new bug would count as a
-known bug. Four anomalies may have a separate cause: a message is in the log twice, a response has a
-wrong offset, a leader epoch decreases, or a message in the log is never read. A loss is never
-listed as a symptom, because it matters most.
+An anomaly that may have a separate cause is not listed. Otherwise a new bug would count as a known
+bug. Four anomalies may have a separate cause: a message is in the log twice, a response has a wrong
+offset, a leader epoch decreases, or a message in the log is never read (`unseen`). Exception:
+`torn-transaction` and `log-start-moved` list `unseen`. A loss (`lost-write`) is never listed as a
+symptom, because it matters most.
 """
 
 WRITTEN_AGAIN = "after a log lost its end, later writes get lower offsets than earlier writes had"

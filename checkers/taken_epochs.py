@@ -2,9 +2,10 @@
 
 A leader refuses a batch that does not follow the producer's last sequence number. Take the records
 of an idempotent producer just before and just after the missing record. Suppose that one leader
-wrote both records in one epoch, and that exactly the sequence numbers between the two are missing.
-Then this leader had appended the missing record. The producer is known from records that the same
-process sent before and after the missing record, under one producer epoch.
+wrote both records in one epoch. Suppose also that there are as many sequence numbers between the
+two as missing sends of the process. Then this leader had appended the missing record. The producer
+is known from records that the same process sent before and after the missing record, under one
+producer epoch.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Taken:
 
 @once
 def taken(group: Group, value: int) -> Taken | None:
-    """Return proof that a leader appended a message that is in no log; None without proof."""
+    """Return proof that a leader appended a message that the last leader's log lacks, or None."""
     log, sends = group.final_log, group.table("sends")
     if log is None or value < 0:
         return None

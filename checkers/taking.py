@@ -19,8 +19,8 @@ MARK_COLUMNS = [
     "topic", "partition", "observer", "source", "leader", "observed_ns", "high_watermark",
 ]  # fmt: skip
 _MOST = 4096
-"""The maximum number of high watermarks that are kept for a run. Each task receives all of these.
-If there are more, only every n-th high watermark of each leader is kept."""
+"""The approximate maximum number of high watermarks that are kept for a run. Each task receives all
+of these. If there are more, only every n-th high watermark of each partition and leader is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Taking:
     Attributes:
         topic, partition: The partition.
         node: The leader.
-        marks: (time, high watermark) of each report, by time.
+        marks: (time, high watermark) of each report that is kept, by time.
     """
 
     topic: str

@@ -61,9 +61,10 @@ def ranked(
 ) -> tuple[str, ...]:
     """Return the names of anomalies in the order in which a reader should see them.
 
-    Anomalies that decide the verdict come first, then untrusted ones, then allowed ones. An anomaly
-    comes after the anomaly that explains it. The next criterion is the order of
-    `registry.HEADLINES`. The last criterion: safety comes before liveness.
+    Anomalies that decide the verdict come first, then untrusted ones, then Logquake's own, then
+    allowed ones. Within each of these groups, an anomaly that a deciding anomaly explains comes
+    later. The next criterion is the order of `registry.HEADLINES`. Then safety comes before
+    liveness.
 
     Args:
         summaries: The anomalies by name.
@@ -164,8 +165,10 @@ def _root(example: Example, roots: Mapping[str, tuple[str, Sequence[Example]]]) 
     """Return a phrase that names an anomaly of the same partition that may explain this one.
 
     The phrase is "" if there is no such anomaly. Only offsets and times are compared, not values,
-    so the phrase contains "may". If the times of both anomalies are known, the explaining anomaly
-    must not begin after the symptom. If both anomalies lack offsets, their times must overlap.
+    so the phrase contains "may". The offset of the explaining anomaly must not be above all offsets
+    of the symptom. If the times of both anomalies are known, the explaining anomaly must not begin
+    later than `TOLD_LATE_NS` after the symptom's end. If both anomalies lack offsets, their times
+    must overlap.
 
     Args:
         example: An example of the symptom.

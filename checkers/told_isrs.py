@@ -1,4 +1,4 @@
-"""The ISRs of a partition as brokers reported them.
+"""The ISRs of a partition as brokers and ZooKeeper reported them.
 
 A broker reports changes of the ISR in order, but perhaps late.
 """
@@ -98,8 +98,8 @@ def _returns(group: Group) -> tuple[Return, ...]:
 def told_by_leaders(group: Group) -> pa.Table:
     """Return the reports of the ISR, sorted by time, without reports from outdated epochs.
 
-    If the leader of the partition reported the ISR, only the leader's reports count. Otherwise all
-    reports count.
+    If ZooKeeper reported the ISR, only ZooKeeper's reports count. Otherwise, if the leader of the
+    partition reported the ISR, only the leader's reports count. Otherwise all reports count.
     """
     rows = group.table("leadership")
     known = present(rows, "isr") & present(rows, "observed_ns")

@@ -15,8 +15,12 @@ What would not prove it:
 - A record above the last stable offset. The marker of the record's transaction may not be written
   yet.
 - A record below the log's start, or a record with an unknown offset.
-- A transaction of unknown outcome, if no reader received a record of this transaction.
+- A record that a log cleaner may have removed.
+- A transaction of unknown outcome, if no read_committed reader received a record of it.
 - A read_uncommitted read, which also returns open and aborted records.
+
+The anomaly is allowed if an unclean election, or a loss on the disks of all replicas, may have
+removed the transaction's marker.
 
 A record missing from the last leader's log is reported as `lost-write` only. A record that is in
 the log, but that a final read skipped, is reported by both checks.

@@ -2,10 +2,12 @@
 
 Definition: any of these three cases.
 
-- Fewer than 100 ok sends, or fewer than 100 ok polls, in the main phase (the plan's minimums).
-- No ok op in one of three periods: before, during or after the faults. This case does not apply to
-  scenarios in which no broker serves clients.
+- Fewer ok sends or ok polls in the main phase than the plan's minimums. The defaults are 100 each.
+- No ok op in one of three periods: before, during or after the confirmed faults. The plan can set
+  another minimum. If a confirmed fault was never healed, there is no period after the faults.
 - In a run with a share group: the main phase had no confirmed acknowledgement by a member.
+
+The defaults of a scenario are lower: one ok send, no poll, and no op in the periods.
 
 Why it proves something: with so little traffic, the run itself cannot prove anything. A cluster
 that answers no client cannot lose a message. Sends are counted as messages, including those in

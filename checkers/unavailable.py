@@ -7,13 +7,13 @@ open from its invocation to its completion. A send succeeded if it was acknowled
 even in a transaction that was aborted on purpose.
 
 Why it proves something: a fault-tolerant system must work again after the faults, and the plan
-defines how soon. Logquake's clients were never cut off. In each second that counts, a client was
-sending.
+defines how soon. After the last heal, no fault cuts Logquake's clients off. In each second that
+counts, a client was sending.
 
 What would not prove it:
 
 - Seconds without a send: no process was free, the rate was low, or the clients had stopped.
-- A send that the client itself refused, because its queue was full or its producer was dead. No
+- A send that librdkafka itself refused, because its queue was full or its producer was dead. No
   broker received such a send.
 - A send with an unknown end counts only in the second of its invocation.
 - A machine that hung: a period in which the clients and the observers recorded nothing.
@@ -28,6 +28,7 @@ The check does not apply to scenario scripts, because these send only when the s
 The check also does not apply to acks=0, because such sends always succeed.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -64,9 +65,15 @@ _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 _TOLD = 5
 _OF_LEADERS = frozenset({
     "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    "KAFKA_STORAGE_ERROR", "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE",
+    "KAFKA_STORAGE_ERROR", "INVALID_MSG", "MSG_SIZE_TOO_LARGE", "NotEnoughReplicasException",
+    "NotEnoughReplicasAfterAppendException", "OutOfOrderSequenceException",
+    "KafkaStorageException", "CorruptRecordException",
 })  # fmt: skip
-"""The errors that only a partition's leader returns. Any broker may return any other error."""
+"""The errors that only a partition's leader returns, as librdkafka and Java call them. Any broker
+may return any other error."""
+_OF_JAVA = frozenset({"TimeoutException", "BufferExhaustedException", "RecordTooLargeException"})
+"""The errors that Java's client itself may make."""
+_ERROR = re.compile(r"[A-Z]\w+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +123,21 @@ def _lasting_until(sends: pa.Table, time_ns: int) -> pa.Table:
 
 
 def _refused(sends: pa.Table) -> Mask:
-    """Return a mask of the sends that the client itself refused."""
+    """Return a mask of the sends that librdkafka itself refused."""
     numbers, words = codes(sends, "error")
     refused = [word.partition(":")[0] in _REFUSED for word in words]
     return np.asarray(np.array([*refused, False])[numbers], dtype=np.bool_)
+
+
+def error_of_broker(error: str) -> str:
+    """Return the name of an error that a broker returned; "" if the client may have made it.
+
+    Args:
+        error: A send's error. A name comes first, perhaps with a text after a colon. librdkafka's
+            own errors begin with `_`. A text without a name means that no report came.
+    """
+    name = error.partition(":")[0]
+    return name if _ERROR.fullmatch(name) and name not in _OF_JAVA else ""
 
 
 def outages(group: Group) -> list[Outage]:
@@ -268,21 +286,22 @@ def _why(group: Group, found: Anomaly) -> str:
     span = (number_in(found, "from_ns"), number_in(found, "to_ns"))
     errors = texts_in(found, "errors")
     worst = errors[0].partition(" x ")[2] if errors else ""
+    refusal = error_of_broker(worst)
     leader = served_by(group, span)
     alive = _alive(group, span, leader.partition(",")[0])
     locked = _locked(found, leader)
     if not alive:
         nobody = "no broker is known to have answered as the partition's leader in that time"
-        if worst and not worst.startswith("_"):
-            return f"brokers refused the sends with {worst}, and {nobody}{locked}"
+        if refusal:
+            return f"brokers refused the sends with {refusal}, and {nobody}{locked}"
         return f"{nobody}, and clients gave up{f' ({worst})' if worst else ''}{locked}"
     who = f"{leader}," if leader else _leaders(group, span)
-    if worst in _OF_LEADERS:
-        isr = _isr(group, worst, span)
-        return f"{who} refused the sends with {worst}{isr}, although it {alive} meanwhile{locked}"
-    if worst and not worst.startswith("_"):
-        none = _no_authorizer(group, worst)
-        return f"brokers refused the sends with {worst}{none}; {who} {alive} meanwhile{locked}"
+    if refusal in _OF_LEADERS:
+        isr = _isr(group, refusal, span)
+        return f"{who} refused the sends with {refusal}{isr}, although it {alive} meanwhile{locked}"
+    if refusal:
+        none = _no_authorizer(group, refusal)
+        return f"brokers refused the sends with {refusal}{none}; {who} {alive} meanwhile{locked}"
     did = _appended(group, leader.partition(",")[0], span)
     last = _last_taken(group, span[0])
     missing = f"; clients recorded no answer, only {worst}" if worst else ""
@@ -354,7 +373,7 @@ def _isr(group: Group, error: str, span: tuple[int, int]) -> str:
     The function uses only reports of the newest epoch. The function prefers the leader's own
     report, because other brokers may not know the change yet.
     """
-    if not error.startswith("NOT_ENOUGH_REPLICAS"):
+    if not error.startswith(("NOT_ENOUGH_REPLICAS", "NotEnoughReplicas")):
         return ""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")

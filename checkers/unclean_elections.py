@@ -118,6 +118,15 @@ class UncleanElections:
         """Return whether an unclean election may have begun an epoch in (`epoch`, `later`]."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
 
+    def over_from(self, later: int) -> int:
+        """Return the lowest epoch whose records no unclean election up to `later` explains.
+
+        All unclean elections that may have begun an epoch up to `later` were over in that epoch. If
+        there is none, the result is -1.
+        """
+        ends = (min(each.last, later) for each in self.found if each.epoch <= later)
+        return max(ends, default=NONE)
+
 
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
     """Return whether an unclean leader may have lacked, at an offset, one of the given values.

@@ -2,9 +2,10 @@
 
 A plan may leave `unclean.leader.election.enable` off, and use a fault to request an unclean
 election for one partition. The metadata log shows whether the election happened
-(`unclean_elections`). This module returns only the partition of the request, and the epoch in which
-the election was observed. An unconfirmed request may have been carried out. A fault that was
-skipped, or refused before it began, requested nothing.
+(`unclean_elections`). This module returns only the partition and the time of the request. If the
+fault observed the election, the module also returns its leader, its epoch, the epoch before, and
+the time. An unconfirmed request may have been carried out. A fault that was skipped, or refused
+before it began, requested nothing.
 """
 
 import json

@@ -1,10 +1,9 @@
 """uncommitted-read: a reader received a record that was not committed.
 
 Definition: a poll returned a record. Two answers of leaders announced a high watermark at or below
-the record's offset. One answer is the first that was requested after the poll. For the other
-answer, take the newest epoch in which the poll may have been served. The other answer is the first
-one after the poll that comes from this epoch or a later epoch. Without such answers, the poll is
-not checked.
+the record's offset, and both were requested after the poll. One is the first of all such answers.
+The other is the first such answer from the newest epoch in which the poll may have been served, or
+from a later epoch. Both may be the same answer. Without such answers, the poll is not checked.
 
 Why it proves something: readers get only records below the leader's high watermark. The high
 watermark never goes back, even if another broker leads. So each leader after the poll announces a
@@ -19,7 +18,7 @@ What would not prove it:
   no source can show a new leader.
 - A high watermark that went back later. `high-watermark-regression` reports this anomaly.
 
-After an unclean election, or after a power loss of all replicas, the anomaly is allowed.
+After an unclean election, or after a loss on the disks of all replicas, the anomaly is allowed.
 """
 
 from collections.abc import Sequence
@@ -77,7 +76,7 @@ class Uncommitted:
         completed_ns: When that poll ended.
         answer: The leader's announcement after the poll.
         is_first: Whether `answer` is the first announcement of any leader after the poll.
-        readers: The number of polls that received the value too early.
+        readers: How often polls received a record at this offset too early.
     """
 
     offset: int

@@ -164,8 +164,8 @@ def _check(group: Group) -> Findings:
         lambda each: each.labels,
     )
     why = (
-        "min.insync.replicas is 1 and no ISR was reported after the recovery, so a missing copy"
-        " could not be detected"
+        "min.insync.replicas is 1 and no in-sync follower's log could be checked, so a missing"
+        " copy could not be detected"
     )
     return could_not_show(found, why, given=not needs_copies)
 

@@ -2,14 +2,16 @@
 
 Definition: `unseen` is a certainly committed message that no read returned. A message that is
 already reported as `lost-write` does not count. The check needs complete final reads of the
-partition, no open transactions, and a full ISR. If there is a read_committed final read, only
-read_committed reads count for records of transactions. Read_uncommitted readers receive such
-records in any case. If a system's replica logs cannot be read, it is unknown whether the record is
-in a log. Then the missing record is a `lost-write`.
+partition. In a run with transactions, messages beyond the end of these reads do not count, because
+a transaction may be open there. If not every partition had a full ISR again before these reads, the
+anomaly is not trusted. If there is a read_committed final read, only read_committed reads count for
+records of transactions. Read_uncommitted readers receive such records in any case. If a system's
+replica logs cannot be read, it is unknown whether the record is in a log. Then the missing record
+is a `lost-write`.
 
-`final-read-incomplete` is a final read that stopped before its target, or was never made. A
-transaction may still be open at the target. Then the anomaly is also reported if the leader's final
-log has committed records beyond the target.
+`final-read-incomplete` is a final read that stopped before its target, or was never made. In a run
+with transactions, a transaction may still be open at the target. Then the anomaly is also reported
+if committed records are beyond the target.
 
 Why it proves something: a complete final read goes from the log's start to a log end that was
 requested after the last send. So such a read must have returned every committed record.
@@ -21,6 +23,9 @@ What would not prove it:
 - A partition that had not recovered.
 - A record that the cleaner may have removed (`cleaned.py`).
 - A record above the last stable offset, which a read_committed reader may not get yet.
+
+The contract always allows an `unseen` message that was sent with acks=1. It also allows the anomaly
+if an unclean election, or a loss on the disks of all replicas, may have removed the record.
 
 An incomplete final read proves nothing about the brokers. Such a read is an anomaly of Logquake
 itself, and makes the verdict unknown.

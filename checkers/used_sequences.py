@@ -12,8 +12,8 @@ The proof has three parts:
 - The log holds another record at the acknowledged offset. This other record has the same
   transactional id, was sent earlier, and was never answered. The transaction of that record was
   aborted.
-- Two markers with the same producer and epoch follow that record. So both transactions had the same
-  epoch.
+- At least two markers with the same producer and epoch follow that record. So both transactions had
+  the same epoch.
 - No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """

@@ -2,10 +2,10 @@
 
 All checks that need the records between two records use this order. For the contract, the order
 contains the values that were certainly committed, that readers received, or that are in the
-leader's final log. Values of transactions that did not certainly commit are left out: a
-read_uncommitted reader may receive such values, but need not receive them. Jepsen's version order
-contains every value that a reader received, including aborted values. Jepsen's order does not use
-replicas' logs.
+leader's final log. Values of failed sends, and of transactions that did not certainly commit, are
+left out: readers need not receive such values, but a read_uncommitted reader may receive them.
+Jepsen's version order contains every value that certainly committed or that a reader received,
+including aborted values. Jepsen's order does not use replicas' logs.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def version_order(group: Group) -> VersionOrder:
 
     If sources report several values for an offset, these are preferred, in this order: the value in
     `RunFacts.picked`, the value in the leader's final log, the smallest value that was read, the
-    smallest value.
+    smallest committed value.
 
     Args:
         group: The run's rows of one partition.

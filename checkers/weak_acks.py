@@ -1,8 +1,9 @@
 """Decide whether an election, restart or truncation may have lost a record sent with acks=1.
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
-elected, or if the leader restarts and its log lacks the last records. In any other case the leader
-itself lost a record that it had, and no excuse allows this.
+elected, or if the leader restarts and its log lacks the last records. A fault that may have removed
+records of the partition from a disk after the send is always a possible cause. In any other case
+the leader itself lost a record that it had, and no excuse allows this.
 
 The record may have been acknowledged by an old leader that was cut off and does not know the next
 leader. So during a fault, and for a while after it, any election of the run is a possible cause. At
@@ -10,11 +11,11 @@ other times, records go to the leader that all brokers know.
 
 If brokers' own logs are not visible, truncations are not recorded. Then a fault after the send is a
 possible cause. An election or restart that the system shows is a possible cause, too. If the system
-hides elections and restarts, the cause is unknown.
+hides elections or restarts, the cause is unknown.
 
-Each of these causes removes the last records that a leader wrote in its epoch. The last leader's
-log may have another record of the same epoch at that offset or later. Then these events are not the
-cause.
+Except for disk faults, each of these causes removes the last records that a leader wrote in its
+epoch. The last leader's log may have another record of the same epoch at that offset or later. Then
+these events are not the cause.
 """
 
 from bisect import bisect_left
@@ -129,7 +130,11 @@ def _unsettled(group: Group, sent_ns: int) -> bool:
 
 
 def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
-    """Return whether a leader that possibly acknowledged a record has no record from an offset on.
+    """Return whether the last leader's log may lack an epoch from an offset on.
+
+    The epochs that count are those whose leader may have acknowledged the record. The result is
+    true if the log has no record of one of these epochs at the offset or later. The result is also
+    true if this is unknown.
 
     Args:
         group: The run's rows of one partition.

@@ -25,8 +25,8 @@ cases:
 
 - In a replica's log, if this replica certainly had the tombstone. The replica wrote the tombstone
   as leader, or its log contained the tombstone early enough. The replica must not have lost the
-  tombstone again by a truncation or disk fault. After a reassignment no log proves the anomaly,
-  because any replica may have been created after the tombstone was removed.
+  tombstone again by a truncation or disk fault. After a reassignment or a wipe, no log proves the
+  anomaly, because any replica may have been created after the tombstone was removed.
 - In a read, while the leader's log still has the tombstone.
 
 The check cannot see a record that was lost and replaced before the run ended, because such a record

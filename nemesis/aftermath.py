@@ -1,8 +1,8 @@
 """Choose a fault's targets at higher levels: nodes that earlier faults of the run have affected.
 
 A node that has just come back has to recover files, truncate a log, and learn a leader epoch. A
-newly elected leader has announced itself to only a few other nodes. A node that already has a fault
-is out of service anyway, so a second fault on that node leaves the majority healthy.
+newly elected leader may still be unknown to some nodes. A node that already has a fault counts as
+disabled, so a second fault on that node leaves the majority healthy.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ class Strikes(StrEnum):
     RECOVERED = "recovered"
     """A node whose fault has just ended."""
     ELECTED = "elected"
-    """A new leader of a partition. The previous leader was hit by a fault that has ended."""
+    """A new leader of a partition. The previous leader was hit by a fault that has just ended."""
     STRUCK = "struck"
-    """A node that has a fault now."""
+    """A node that a confirmed fault may disable now."""
 
 
 class Past(Protocol):
@@ -40,7 +40,7 @@ class Past(Protocol):
 
     @property
     def in_force(self) -> bool:
-        """Return whether the fault is injected and not yet healed."""
+        """Return whether the fault was made and has not ended: its heal is not confirmed."""
 
     @property
     def over_s(self) -> float | None:

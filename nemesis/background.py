@@ -1,10 +1,11 @@
 """Background tasks of a fault. An error in a task counts as an error of the fault.
 
 If a task gets one of the errors in `FAILURES`, it notes this error and may continue, because a
-later attempt may succeed. If no effect can be measured, the fault's `confirm` raises the last noted
-error. Any other error is a bug of Logquake, and ends the task. Logquake raises this error when it
-confirms the fault or the heal, and the run fails. If the sweep of all faults (`nemesis/sweep.py`)
-confirms the heal, the sweep reports the error. In a plain thread the error would stay unnoticed.
+later attempt may succeed. If the tasks have no effect until the time limit, the fault's `confirm`
+raises the last noted error. Any other error is a bug of Logquake, and ends the task. Logquake
+raises this error when it confirms the fault or the heal, and the run fails. If the sweep of all
+faults (`nemesis/sweep.py`) confirms the heal, the sweep reports the error. In a plain thread the
+error would stay unnoticed.
 """
 
 from collections.abc import Callable

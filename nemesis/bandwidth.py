@@ -1,9 +1,9 @@
-"""The fault `bandwidth`: the links between the targets and the other nodes have little bandwidth.
+"""The fault `bandwidth`: the links between a target and any other broker have little bandwidth.
 
 Each link has 256 to 1024 kilobits a second in each direction. Packets that would wait longer than
 0.3 s are lost. To confirm the fault, Logquake sends more datagrams than the link can carry. The
-fault is confirmed if the datagrams arrive at the limited rate or slower, and if they arrived faster
-before the fault.
+fault is confirmed if their rate of arrival is at most 1.25 times the limit. Before the fault, the
+rate must have been at least 1.5 times as high.
 """
 
 from cluster.protocol import Quality

@@ -1,20 +1,20 @@
 """The fault `bit-flip`: one bit of a record batch on a broker's disk is flipped.
 
 The fault stops the broker, flips the bit, and starts the broker again. So the broker then runs with
-a damaged log. The effect depends on how the broker was stopped, which is chosen at random:
+a damaged log. The effect depends on how the broker was stopped. The fault chooses this at random:
 
 - After a kill, the broker recovers its logs at its start. It reads all segments from the recovery
   point on. It finds that the batch does not match its CRC, truncates the log at this batch, and
   fetches the rest from the leader again. It does not read older segments.
-- After a stop in order (`latent`), the broker checks nothing at its start. The bit stays until a
-  reader reads the batch. The consumers of Kafka and of Logquake check the CRC (`check.crcs`), and
-  so do the followers. If the damaged replica is the leader, its followers stop before that batch,
-  so the damage does not spread. Some brokers read all of their logs at each start, and would refuse
-  to start. The fault always kills such brokers.
+- After a clean stop (`latent`), the broker checks nothing at its start. The damage stays unnoticed
+  until a reader reads the batch. The consumers of Kafka and of Logquake check the CRC
+  (`check.crcs`), and so do the followers. If the damaged replica is the leader, its followers stop
+  before that batch, so the damage does not spread. Some brokers read all of their logs at each
+  start, and would refuse to start. The fault always kills such brokers.
 
-The fault prefers a partition that the broker follows, and a batch that the broker would check. It
-chooses a batch of an older segment only if no other batch exists. The heal flips the bit back where
-the batch still exists.
+The fault prefers a partition that the broker follows. In this partition, it prefers a batch that
+the broker checks after a kill. It chooses a batch of an older segment only if the partition has no
+other batch. The heal flips the bit back where the batch still exists.
 """
 
 from collections.abc import Collection, Iterator
@@ -48,7 +48,8 @@ class BitFlip:
         site: The run's cluster and hosts. The brokers are restarted.
 
     Raises:
-        ClusterError: The disks cannot be accessed, or have no suitable batch.
+        ClusterError: The disks cannot be accessed, or have no suitable batch. Or the brokers cannot
+            be killed, or a target has no broker process.
     """
 
     links = ()
@@ -92,8 +93,8 @@ class BitFlip:
                 self._killer.kill_node(node)
         if not self._brokers.wait_states(GONE, Patience(limit_s=GONE_LIMIT_S)):
             raise ClusterError(f"{', '.join(self.targets)} did not exit, so no bit was flipped")
-        # The brokers have stopped writing. Records that they wrote after the choice of the bit
-        # follow it in the log, so measure the end of the log again.
+        # The brokers have stopped writing. They may have appended records since the bit was chosen,
+        # so measure the end of the log again.
         self._flips = [self._measured_again(flip) for flip in self._flips]
         for flip in self._flips:
             self._found.append(turn_over(self._disks[flip.node], flip_back(flip), self._logs))
@@ -154,12 +155,15 @@ class BitFlip:
             processes=back.processes,
             flipped_back=tuple(self._flipped_back),
             gone=tuple(place for place in places if place not in self._flipped_back),
-            sound=sound,
+            sound=sound - 1,
         )
 
     def _sound_batches(self) -> int:
-        """Return the number of batches in the damaged logs, or 0 if any batch has a wrong CRC."""
-        count = 1  # An empty log is intact, too.
+        """Return one plus the number of batches in the damaged logs; 0 if a batch has a wrong CRC.
+
+        So the result is not 0 for an empty log, which is intact, too.
+        """
+        count = 1
         for flip in self._flips:
             disk = self._disks[flip.node]
             for path in self._logs.segments(disk, PurePosixPath(flip.segment).parent):

@@ -15,12 +15,14 @@ def turn_over(disk: Disk, flip: FlipBack, logs: Logs) -> str:
     """Flip a bit of an intact batch, and return the error that a reader then reports.
 
     Raises:
-        ClusterError: The batch no longer exists, or still matches its CRC.
+        ClusterError: The batch no longer exists, or was already damaged, or still matches its CRC
+            after the flip.
     """
     before = _bytes_at(disk, flip)
     if before is None or _sound(before, logs) is None:
         raise ClusterError(
-            f"the batch at offset {flip.base_offset} of {flip.segment} no longer exists"
+            f"the batch at offset {flip.base_offset} of {flip.segment} no longer exists, or was"
+            " already damaged"
         )
     _write(disk, flip, before)
     said = logs.read(disk.read(flip.segment)).damage

@@ -1,8 +1,8 @@
 """The fault `bridge`: two halves cannot reach each other, and one node can reach both.
 
-The target is the bridge. The other nodes are assigned to a side at random. In a cluster of three
-nodes, the two other nodes cannot reach each other. Each side can reach the bridge, but not the
-other side.
+The target is the bridge. If there are several targets, the bridge is the first of them by name. The
+other nodes are assigned to a side at random. In a cluster of three nodes, the two other nodes
+cannot reach each other. Each side can reach the bridge, but not the other side.
 """
 
 from cluster.protocol import ClusterError
@@ -15,7 +15,7 @@ LEAST_NODES = 3
 
 
 def bridge(aim: Aim, site: Site) -> Cut:
-    """Make the fault with one of the targets as the bridge."""
+    """Make the fault with the first target as the bridge."""
     nodes = sorted(site.cluster.nodes)
     if len(nodes) < LEAST_NODES:
         raise ClusterError(

@@ -9,7 +9,7 @@ class ProcessChange:
 
     Attributes:
         node: The broker's node.
-        pid, start_ticks: The process (field 22 of `/proc/PID/stat`).
+        pid, start_ticks: The process: its pid, and its start time (field 22 of `/proc/PID/stat`).
         state_before, state_after: The state letter in `/proc/PID/stat`. None if the process does
             not exist.
     """
@@ -29,7 +29,7 @@ class StruckAgain:
         node: The broker's node.
         pid, start_ticks: The process.
         lived_s: Seconds from the start of this process to its end.
-        back: Whether the broker had registered before the kill.
+        back: Whether the broker had registered, or may have registered, before the kill.
     """
 
     node: str
@@ -80,9 +80,10 @@ class BackEffect:
     """Brokers that are running and registered again.
 
     Attributes:
-        took_s: Seconds from the heal to the registration.
-        processes: The current processes. `state_before` is the state just before the heal.
-        pid_before: For each node, the process that the fault hit.
+        took_s: Seconds from the first heal until the registration was confirmed.
+        processes: The current processes. `state_before` is the state of the process that the fault
+            hit, just before the heal.
+        pid_before: For each node, the pid of the process that the fault hit.
         was_gone: Nodes that were unregistered for a time, so the cluster noticed the fault.
         asked: The node that reported the registration.
     """

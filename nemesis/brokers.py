@@ -14,9 +14,9 @@ GONE = frozenset({None, "Z", "X"})
 """State letters of an ended process in `/proc/PID/stat` (man 5 proc_pid_stat), zombies included."""
 
 BELIEF_LIMIT_S = 8.0
-"""Seconds after which a registration certainly belongs to the broker's new process. The cluster
-does not notice a quick restart: the old registration remains until its session ends, which takes 3
-or 6 s here."""
+"""Seconds after which a registration counts as the new process's. This is for clusters that cannot
+tell old and new registrations apart (`CanTellBack`). A quick restart stays unnoticed: the old
+registration remains until its session ends, by default after 3 s."""
 
 OWN_WORD_S = 1.0
 """For this many seconds after a pause, Logquake does not trust the broker's own metadata. The
@@ -31,7 +31,7 @@ class HitBrokers:
         targets: The nodes.
 
     Raises:
-        ClusterError: A target has no running broker.
+        ClusterError: A target has no broker process.
     """
 
     def __init__(self, site: Site, targets: tuple[str, ...]) -> None:
@@ -86,13 +86,13 @@ class HitBrokers:
         self._note_gone(self._site.cluster.view())
 
     def start_missing(self, nodes: Sequence[str] | None = None) -> None:
-        """Start the broker of each target that has no running broker.
+        """Start the broker of each target that has no broker process.
 
         Args:
             nodes: The targets to start. None for all targets.
 
         Raises:
-            ClusterError, OSError, SubprocessError: One broker did not start. All others were tried.
+            ClusterError, OSError, SubprocessError: A broker did not start. All others were tried.
         """
         started: set[str] = set()
 
@@ -180,10 +180,10 @@ class HitBrokers:
 
 
 def running_broker(site: Site, node: str) -> ProcessId:
-    """Return the process of a node's broker.
+    """Return the process of a node's broker. It may be paused.
 
     Raises:
-        ClusterError: The node has no running broker, so the fault cannot hit it.
+        ClusterError: The node has no broker process, so the fault cannot hit it.
     """
     process = site.cluster.process(node)
     if process is None or site.state_of(process) in GONE:
@@ -192,10 +192,10 @@ def running_broker(site: Site, node: str) -> ProcessId:
 
 
 def wait_again(site: Site, node: str, patience: Patience) -> None:
-    """Wait until a broker that was just started is registered and serves requests.
+    """Wait until a broker that was just started is registered (`is_registered`).
 
     Raises:
-        ClusterError: The broker ended again.
+        ClusterError: The broker ended again, or is paused.
         WaitTimeoutError: The broker is not back within the time limit.
     """
     wait_until(

@@ -3,7 +3,7 @@
 Faults on different aspects can be combined. For example, a paused broker can also be cut off. If
 one of these faults is healed, the other stays active. Cuts of links can be combined, and each has
 its own id. So a cut claims nothing. A fault that moves a partition's replicas claims the partition.
-Otherwise two faults would restore each other's changes.
+Otherwise the heal of one fault could undo the change of another.
 """
 
 from collections.abc import Iterable
@@ -26,15 +26,15 @@ class Aspect(StrEnum):
     DISK = "disk"
     """The speed of the disk. Faults that fill, lock or break a disk claim the broker instead."""
     CLUSTER = "cluster"
-    """Leadership and topics. A fault that changes these claims nothing of a node."""
+    """Leadership and topics. A fault with this aspect claims nothing of a node."""
     REPLICAS = "replicas"
     """The replicas of a partition and their order. The claim has the partition's name."""
 
 
 COMPOSING = frozenset({Aspect.LINKS, Aspect.CLUSTER})
 TAKING = frozenset({Aspect.PROCESS, Aspect.LINKS, Aspect.QUALITY})
-"""Aspects of the faults that can disable a node. At any time, a majority of nodes must be free of
-such faults."""
+"""Aspects of the faults that can disable a node. In random schedules that spare the majority, a
+majority of nodes must be free of such faults, except while a fault hits or divides all nodes."""
 
 
 class Claims:
@@ -61,7 +61,7 @@ class Claims:
             self._holders.update(dict.fromkeys(wanted, fault_id))
 
     def release(self, fault_id: int) -> None:
-        """Release all claims of a fault on nodes."""
+        """Release all claims of a fault on nodes and partitions."""
         with self._lock:
             self._holders = {
                 each: holder for each, holder in self._holders.items() if holder != fault_id

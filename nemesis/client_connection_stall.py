@@ -1,8 +1,9 @@
 """The fault `client-connection-stall`: half of the clients' connections to the targets stall.
 
-A client that gives up a request closes its connection and opens a new one. The broker receives and
-answers the client's next attempt on the new connection. After that, the first request arrives on
-the old connection. `nemesis.stalls` describes a stall.
+A client that gives up a request closes its connection and opens a new one. With a probability of
+one half, the new connection does not stall. Then the broker receives and answers the client's next
+attempt on the new connection. After that, the first request arrives on the old connection.
+`nemesis.stalls` describes a stall.
 """
 
 from cluster.protocol import CLIENTS
@@ -12,7 +13,7 @@ from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def client_connection_stall(aim: Aim, site: Site) -> StalledLinks:
-    """Make the fault. The connections and the length of each stall are random."""
+    """Make the fault. The connections, and the length of all stalls, are random."""
     links = [link for node in aim.targets for link in ((CLIENTS, node), (node, CLIENTS))]
     return stalling(aim, site, tuple(links), share=HALF)
 

@@ -3,7 +3,7 @@
 The other brokers can still reach the targets. So a leader stays the leader and its followers
 continue to fetch, but no client can reach this leader. The cluster has no reason to change
 anything. The harness and the observers are on the clients' machine, and cannot reach the targets
-either. Meanwhile all information about the targets comes from other brokers.
+either. Meanwhile only other nodes can report the state of the targets.
 """
 
 from cluster.protocol import CLIENTS
@@ -22,7 +22,10 @@ def client_cut(aim: Aim, site: Site) -> Cut:
 SAYS = {
     "client-cut": InWords(
         does="clients and the targets cannot reach each other; brokers can reach the targets",
-        injected="like `isolate`, and in addition on the clients' machine",
+        injected=(
+            "like `isolate`, and in addition on the clients' machine; with containers, chains on"
+            " the target drop both directions"
+        ),
         proven="like `isolate`",
         undone="like `isolate`",
     ),

@@ -2,7 +2,8 @@
 
 A client waits for the response until the request times out, and then retries on a new connection.
 If the old connection is still open at the heal, the first request arrives after the retry. See
-`half_open`. The harness and the observers are on the clients' machine, and are affected as well.
+`half_open`. The harness and the observers are on the clients' machine, so the fault may also choose
+their connections.
 """
 
 from nemesis.connections import of_clients

@@ -1,9 +1,10 @@
-"""The fault `clock-drift`: a broker's wall clock runs too slow (at half speed or more) or too fast.
+"""The fault `clock-drift`: a broker's wall clock runs too slow or too fast.
 
-The clock changes in many small steps a second, so it never jumps by more than some hundredths of a
-second. The clock is at most a quarter too fast, because the heal sets it back by the whole
-difference. Kafka's timers then stop for as long as this difference (see `clock_offset`). The limit
-keeps this time below every recovery timeout, even after the longest scheduled fault.
+A slow clock runs at half or three quarters of the right speed. On real hosts the clock changes in
+many small steps a second, so it usually jumps by less than some hundredths of a second. The clock
+is at most a quarter too fast, because the heal sets it back by the whole difference. Kafka's timers
+then stop for as long as this difference (see `clock_offset`). With default settings, this time is
+shorter than every recovery timeout, even after the longest scheduled fault.
 """
 
 from nemesis.clocks import TOLERANCE_S, ShiftedClocks

@@ -57,7 +57,11 @@ class ReassignmentEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedAgainEffect:
-    """A partition that has its old replicas again, in the old order. All are in the ISR."""
+    """A partition that has its old replicas again, in the old order.
+
+    After a `reassignment`, all of them are in the ISR. After a `preferred-election`, the partition
+    has a leader, but its ISR may be incomplete.
+    """
 
     took_s: float
     place: Place
@@ -104,7 +108,8 @@ class DisputedElectionEffect:
     """Elections over slow links. Meanwhile voters are killed soon after they vote.
 
     Attributes:
-        struck: The voters that were killed before this measurement, in order.
+        struck: The voters that were killed after a vote, before this measurement, in order. Killed
+            leaders of the quorum are not listed.
         slow: The slow links between the voters.
     """
 
@@ -170,7 +175,8 @@ class ClockShifted:
     Attributes:
         node: The broker's node.
         before_s: Seconds by which the clock was ahead of Logquake's clock before the fault.
-        during_s: The same difference at each request during the fault.
+        during_s: For each request during the fault, the seconds that the clock had gained since the
+            measurement of `before_s`.
     """
 
     node: str
@@ -184,7 +190,7 @@ class ClockEffect:
 
     Attributes:
         offset_s: The planned number of seconds by which the clocks are ahead. Strobing clocks
-            alternate between 0 and this offset.
+            alternate between 0 and this offset. 0 for drifting clocks.
         rate: The seconds that pass for the brokers in one real second.
         clocks: The measured clocks.
     """
@@ -201,8 +207,8 @@ class ClockTrueEffect:
 
     Attributes:
         ahead_s: The seconds that each clock has gained since the measurement before the fault.
-        unasked: Nodes whose broker is down because of another fault. These brokers will start with
-            the true time.
+        unasked: Nodes whose broker is down, for example because of another fault. These brokers
+            will start with the true time.
     """
 
     took_s: float

@@ -15,7 +15,7 @@ from nemesis.stalls import HALF, HALF_PROVEN, UNDONE, StalledLinks, stalling
 
 
 def connection_stall(aim: Aim, site: Site) -> StalledLinks:
-    """Make the fault. The connections and the length of each stall are random."""
+    """Make the fault. The connections, and the length of all stalls, are random."""
     return stalling(aim, site, (), share=HALF)
 
 

@@ -23,7 +23,8 @@ from nemesis.protocol import Aim, Patience, Site
 from results.record.clock import WaitTimeoutError, wait_until
 
 LOOK_S = 0.2
-"""Seconds between two observations. Each observation queries the kernel of every machine."""
+"""Seconds between two observations. Each observation queries the kernel of every machine that
+has one of the links."""
 NAMED = 3
 """The number of connections that a sentence names. The run's record has all of them."""
 

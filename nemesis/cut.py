@@ -1,4 +1,4 @@
-"""A network partition of any shape: the base of `isolate`, `halves` and `one_way`."""
+"""A network partition of any shape: the base of the faults with one lasting cut of links."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -56,7 +56,12 @@ class Cut:
         self._network.cut(self._cut_id, self.links)
 
     def confirm(self, patience: Patience) -> CutEffect | None:
-        """Confirm that no probe passes, and that the other direction of a one-way cut is open."""
+        """Confirm that no probe passes, and that the other direction of a one-way cut is open.
+
+        At least one link must be silent because of this cut: it worked before the cut and no other
+        fault stalls it, or the cut dropped packets of this link. If the other direction did not
+        work before the cut, or if another fault cuts or stalls it, it is not checked.
+        """
         try:
             during = wait_until(
                 self._probe_while_cut,
@@ -81,7 +86,7 @@ class Cut:
         self._network.join(self._cut_id)
 
     def confirm_healed(self, patience: Patience) -> JoinEffect | None:
-        """Confirm that probes pass again, except where another fault still cuts the link."""
+        """Confirm that probes pass again, except where another fault cuts or stalls the link."""
         try:
             after = wait_until(
                 self._probe_after,

@@ -34,8 +34,8 @@ def family_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[
 def kind_deck(families: Mapping[str, Sequence[str]], rng: Random) -> Iterator[str]:
     """Yield kinds of faults. Each round has every kind, and begins with one kind of every family.
 
-    This deck is for many families. In `family_deck`, it takes seven rounds of all families until
-    each kind of a family of seven kinds has occurred.
+    This deck is for many families. With `family_deck`, a family of seven kinds would need seven
+    rounds until each of its kinds has occurred.
     """
     while True:
         drawn = {family: shuffled(kinds, rng) for family, kinds in families.items()}
@@ -50,7 +50,8 @@ class Targets:
     deck.
 
     Args:
-        plan: The plan of the run. Its replication factor and partitions determine the roles.
+        plan: The plan of the run. It determines the roles: by its replication factor, partitions,
+            groups, transactions and separate controllers.
         rng: The source of random choices for the common deck. A kind with its own deck uses another
             source.
         led: Whether the system reports the leader of its controllers.
@@ -87,8 +88,8 @@ class Targets:
     def _next_common(self, kind: str) -> str:
         """Return the next common role that this kind can hit. Skipped roles wait for a later kind.
 
-        With separate controllers, the role `controller` is not a broker. So a fault cannot change
-        the controller's links, disk or clock.
+        With separate controllers, a node with the role `controller` is not a broker. Only kinds
+        with `on_controllers` can hit it, for example no fault on a disk or a clock.
         """
         if KINDS[kind].on_controllers or not self._plan.own_controllers:
             return self._waiting.popleft() if self._waiting else next(self._common)

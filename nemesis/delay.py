@@ -1,8 +1,8 @@
-"""The fault `delay`: every packet between the targets and the other nodes is late by 50 to 300 ms.
+"""The fault `delay`: packets between a target and any other broker are late by 50 to 300 ms.
 
-The delay applies to each direction, so a round trip takes twice as long. This is like brokers on
-two continents. The fault is confirmed if the fastest round trip takes longer than before. The
-difference must be at least the delay of one direction.
+The delay applies to each direction, so a round trip is longer by twice the delay. Brokers on two
+continents have such delays. The fault is confirmed if the fastest round trip takes longer than
+before. The difference must be at least the delay of one direction.
 """
 
 from cluster.protocol import Quality
@@ -24,7 +24,7 @@ def delay(aim: Aim, site: Site) -> BadLinks:
 SAYS = {
     "delay": InWords(
         does=(
-            "packets between the targets and all others are delayed by 50 to 300 ms in each"
+            "packets between the targets and all other brokers are delayed by 50 to 300 ms in each"
             " direction"
         ),
         injected="a traffic shaper on each link's sender",

@@ -7,12 +7,12 @@ from nemesis.broker_effects import ProcessChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaCut:
-    """The loss of one replica by a power loss.
+    """The loss of one replica by a power loss or by lost flushes.
 
     Attributes:
         topic, partition: The partition.
         recovery_point: All records below this offset were on disk. The offset comes from the
-            checkpoint or from the flush interval.
+            checkpoint, from the flush interval, or from the hosts' record of flushed bytes.
         log_end_before, log_end_after: The offset after the last record, before and after the fault.
         bytes_cut: The number of bytes that the replica's segments lost.
     """
@@ -27,7 +27,7 @@ class ReplicaCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLossEffect:
-    """Brokers that were killed and lost all data that was in memory only."""
+    """Brokers that were killed and lost data that was not flushed: all of it, or a random part."""
 
     took_s: float
     processes: tuple[ProcessChange, ...]
@@ -78,10 +78,10 @@ class RefetchedEffect:
     Attributes:
         took_s: Seconds since the heal, including the wait for the replicas.
         processes: The current processes.
-        refetched: Partitions whose replica is in the ISR again, according to the leader. The
-            replica's log reaches the end of the leader's log.
-        missing: Partitions whose replica is not yet in the ISR. The checkers decide whether this is
-            a failure.
+        refetched: Partitions that have a replica on disk again, except those of `missing`.
+        missing: Partitions of the targets that have no leader or no full ISR, according to the
+            cluster's metadata. The replica outside of the ISR may be another broker's. The checkers
+            decide whether this is a failure.
         log_ends: For each partition, the end offset of the replica's log, read from its files.
     """
 
@@ -106,7 +106,8 @@ class FlippedBit:
         base_offset, end_offset: The first offset of the batch, and the offset after its last
             record.
         log_end: The offset after the last record of the log when the bit was flipped.
-        recovery_point: Kafka checks no records below this offset when it recovers a log.
+        recovery_point: When Kafka recovers a log, it checks no segment that ends at or below this
+            offset. The offset comes from the checkpoint when the bit was chosen.
     """
 
     node: str
@@ -149,8 +150,8 @@ class BitsRightEffect:
         took_s: Seconds since the heal.
         processes: The current broker processes.
         flipped_back: Partitions whose bit was still flipped, and was flipped back.
-        gone: Partitions whose batch no longer existed. The broker had noticed the damage and
-            fetched the batch again.
+        gone: Partitions whose damaged batch no longer existed. Usually the broker had noticed the
+            damage and fetched the batch again.
         sound: The number of batches in these replicas after the heal. Each batch matched its CRC.
     """
 
@@ -216,7 +217,7 @@ class DiskRightEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDiskEffect:
-    """Slow disks, measured by the time to write and flush a test page.
+    """Slow disks in virtual time, measured by the time to write and flush a test page.
 
     Attributes:
         flushes_s: For each node, the seconds before and during the fault.
@@ -228,7 +229,7 @@ class SlowDiskEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuickDiskEffect:
-    """Disks that are as fast as before, measured as in `SlowDiskEffect`.
+    """Disks that are about as fast as before, measured in the same way as during the fault.
 
     Attributes:
         flushes_s: For each node, the seconds that the test page takes now.

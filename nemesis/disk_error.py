@@ -4,7 +4,7 @@ A disk with bad sectors, or an unplugged disk, behaves like this. At the first e
 Kafka takes the file's log folder out of service. Kafka ends if it has no other log folder. A broker
 may not notice read errors while its data is still in the kernel's page cache. Data that could not
 be written was not acknowledged, so no acknowledged message is lost. The heal repairs the disk and
-starts the broker.
+restarts the broker, even if it still runs.
 """
 
 from cluster.protocol import DISK_REQUESTS
@@ -21,7 +21,7 @@ class DiskError(BrokenDisks):
         site: The run's cluster and hosts. The hosts can make disk requests fail.
 
     Raises:
-        ClusterError: The hosts cannot make disk requests fail.
+        ClusterError: The hosts cannot make disk requests fail, or the brokers cannot be killed.
     """
 
     links = ()
@@ -36,6 +36,6 @@ SAYS = {
         does="reads, writes or flushes on a broker's disk fail with EIO; most brokers exit",
         injected="a file system (FUSE) below the node's data",
         proven="a test page gets EIO; the file system counts the failed requests",
-        undone="the disk works again; a start; a test page is written, flushed and read",
+        undone="the disk works again; a restart; a test page is written, flushed and read",
     ),
 }

@@ -3,7 +3,7 @@
 The error is a real ENOSPC, on a file system that only this node uses (`disk_mb` in the plan). A
 broker with only one log folder ends by itself at its next write. A broker that has nothing to write
 may continue. No acknowledged message is lost, because data that did not fit was not acknowledged.
-The heal removes the ballast and starts the broker.
+The heal removes the ballast and restarts the broker.
 """
 
 from nemesis.brokers import GONE, on_each
@@ -16,7 +16,7 @@ from results.record.clock import stopwatch_s
 
 FULL = "ENOSPC"
 REFILL_S = 1.0
-"""Seconds after which the fault fills the disks again."""
+"""Seconds after which the fault fills the disks again, until it is confirmed."""
 
 
 class DiskFull:
@@ -45,7 +45,7 @@ class DiskFull:
         return (*disks, *(Restart(node=node) for node in self.targets))
 
     def inject(self) -> None:
-        """Check that the disks accept a test page, and then fill them."""
+        """Write a test page to each disk, note the result, and fill the disk."""
         self._started_s = stopwatch_s()
         for node in self.targets:
             self._hit.note_before(node)
@@ -71,9 +71,9 @@ class DiskFull:
         )
 
     def heal(self) -> None:
-        """Remove the ballast and restart all brokers.
+        """Remove the ballast, and restart the brokers that ran before the fault.
 
-        A broker that is still running must be restarted, because its log is offline.
+        A broker that is still running is restarted, too, because its log may be offline.
         """
         self._hit.brokers.note_heal()
         on_each(self.targets, self._mend)

@@ -48,7 +48,10 @@ class HitDisks:
         return errors if refuse else None
 
     def wait_right(self, patience: Patience) -> DiskRightEffect | None:
-        """Wait until the disks accept a test page and the brokers are registered again."""
+        """Check that the disks accept a test page, and wait until the brokers are registered again.
+
+        Return None at once if a disk rejects the page. Return None after a timeout of the wait.
+        """
         errors = {node: self.disks.try_disk(node) for node in self._nodes}
         if any(errors.values()):
             return None

@@ -2,16 +2,17 @@
 
 On fast links, two candidates in one epoch are rare. In a test on one machine, none of seven
 elections had two candidates. A voter that dies between two vote requests is even rarer. So the
-fault makes the links between voters slow. It kills and restarts each leader of the quorum. It also
-kills and restarts each voter just after it granted its vote. The vote must be on the voter's disk
-at that time (KIP-595). A majority of voters may be down for a while. Partitions on brokers that are
-voters may be unavailable, too. No disk loses data, because SIGKILL keeps the page cache.
+fault makes the links between voters slow, and drops a fifth of the packets. It kills and restarts
+leaders of the quorum, at most one leader every 2.5 s. It also kills and restarts each voter just
+after the voter granted its vote to another voter. The vote must be on the voter's disk at that time
+(KIP-595). A majority of voters may be down for a while. Partitions on brokers that are voters may
+be unavailable, too. No disk loses data, because SIGKILL keeps the page cache.
 
 The hosts must be able to make links slow. Random schedules use this fault in virtual time only,
 because a majority may be down. On real hosts, a plan must list the fault explicitly.
 
-The fault reads the votes from the nodes' own logs. The effect names only those voters that were
-killed before the confirmation.
+The fault reads the votes from each voter's application log (`server.log`). The effect names only
+those voters that were killed before the confirmation.
 """
 
 import itertools
@@ -37,7 +38,8 @@ LOSS = 0.2
 LOOK_S = 0.005
 """Seconds between two reads of a log. A vote over the slow links takes at least this time."""
 LED_S = 2.5
-"""Seconds between two kills of leaders, so that an election over slow links can end."""
+"""The minimum number of seconds between two kills of leaders, so that an election over slow links
+can end."""
 STRUCK_LIMIT_S = 30.0
 """Seconds for several election timeouts, with restarts of brokers between them."""
 END_LIMIT_S = 15.0
@@ -48,7 +50,7 @@ LEAST_VOTERS = 3
 
 
 class DisputedElection:
-    """Until the heal, this fault kills each leader, and each voter just after its vote.
+    """Until the heal, this fault kills leaders, and each voter just after its vote for another.
 
     Args:
         aim: The fault's id and targets. The targets must be all voters. The random source chooses
@@ -156,7 +158,7 @@ class DisputedElection:
             self._struck.append(struck)
 
     def _strike_leaders(self) -> None:
-        """Kill and restart the quorum's leader, once for each epoch."""
+        """Kill and restart the quorum's leader, at most once for each epoch."""
         ended = -1
         while not self._is_over():
             try:
@@ -170,11 +172,14 @@ class DisputedElection:
             self._pause(LED_S)
 
     def _restart(self, node: str) -> bool:
-        """Kill a voter and start it again. Return False if the voter is down or the fault over."""
+        """Kill a voter and start it again.
+
+        Return False if the voter is already down, or if the fault ends before the voter is started.
+        """
         if self._is_over() or not broker_runs(self._site, node):
             return False
         self._cluster.kill_node(node)
-        self._logs[node].skip()  # Kill each process of a voter once.
+        self._logs[node].skip()  # Old votes must not kill the new process.
         while not self._is_started(node):
             self._pause(RETRY_S)
             if self._is_over():
@@ -194,7 +199,7 @@ class DisputedElection:
 
 
 class _VotesOf:
-    """Reads a node's log to find the votes that the node granted. Each byte is read once.
+    """Reads a node's `server.log` to find the votes that the node granted. Each vote counts once.
 
     Args:
         disk: The node's files.
@@ -235,8 +240,8 @@ def has_enough_voters(plan: Plan) -> bool:
 SAYS = {
     "disputed-election": InWords(
         does=(
-            "links between voters are slow; the quorum's leaders, and voters that have just"
-            " granted a vote, are killed and restarted"
+            "links between voters are slow and lose a fifth of the packets; the quorum's leaders,"
+            " and voters that have just granted a vote, are killed and restarted"
         ),
         injected=(
             "SIGKILL and a start when a voter's own log shows its vote; a traffic shaper on each"

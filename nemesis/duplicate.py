@@ -1,4 +1,4 @@
-"""The fault `duplicate`: 5 to 30 % of the packets between the targets and other nodes arrive twice.
+"""The fault `duplicate`: 5 to 30 % of packets between a target and any other broker arrive twice.
 
 A correct TCP drops the second copy. The fault is confirmed if the share of test datagrams that
 arrive twice grows by more than chance (`evidence`).

@@ -1,8 +1,9 @@
 """The measured effects of faults: a dataclass for each kind. The `faults` table has them as JSON.
 
 The columns `effect` and `heal_effect` contain one effect each, and its kind: `{"kind": "cut",
-...}`. A `SaysItself` effect describes its own measurement in a sentence. The JSON contains this
-sentence as `told`, and pages print it.
+...}`. If no effect was confirmed, `effect` has the reason: `{"without_effect": ...}`. If a heal is
+not confirmed, `heal_effect` has the reason: `{"not_healed": ...}`. A `SaysItself` effect describes
+its own measurement in a sentence. The JSON contains this sentence as `told`, and pages print it.
 """
 
 import json

@@ -1,16 +1,20 @@
-"""Schedule the faults of levels above 0. They come more often, in aftermaths, and in more lanes.
+"""Schedule the faults of levels above 0.
+
+The faults come more often than at level 0 and, at higher levels, in aftermaths and in more lanes.
 
 A lane is a sequence of faults that do not overlap. The functions are pure: all randomness comes
-from the seed. Faults that disable no node (clocks, leadership, topics) have a lane of their own.
-The level sets the number of lanes for faults that disable nodes or degrade their links. With two
-lanes, one has process faults and the other link faults, so that parallel faults share no aspect.
-Further lanes repeat these kinds. If two faults claim the same aspect of a node, the later fault
-waits (`nemesis.claims`).
+from the seed. Faults that disable no node (`Kind.takes`) have a lane of their own, such as faults
+of clocks and topics. The level sets the number of lanes for faults that disable nodes or degrade
+their links. With two lanes, one has process faults and the other link faults, so that parallel
+faults seldom claim the same aspect. Link faults that divide all nodes stay in the first lane. At
+level 3, link faults with roles of their own (`Kind.aims`) stay there, too. Further lanes repeat
+these kinds. If two faults claim the same aspect of a node, the later fault waits
+(`nemesis.claims`).
 
 These rules hold at every level. Only the first lane has faults that destroy records, and faults
 that hit or divide all nodes. A fault that destroys records runs alone, with a pause before and
-after it (`nemesis.turns`). When the main phase ends, the last fault of each lane has ended, and the
-cluster has settled.
+after it (`nemesis.turns`). By the schedule, the last fault of each lane ends, and the cluster
+settles, before the end of the main phase.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,15 +39,15 @@ _SHORTEST_S, _SHORTEST_SIMULATED_S, _SHORT_S = 0.5, 0.05, 1.0
 middle value. Half of the short holds are below the middle value. On real hosts a heal takes about
 as long as the shortest hold."""
 _OF_LONG = 2
-"""The number of lanes whose faults may last longer than a session. All other lanes have short
-faults only. Otherwise a majority would be down nearly always, and no message could be sent."""
+"""The number of lanes with long faults on nodes. In all other lanes, faults that disable nodes are
+short. Otherwise a majority would be down nearly always, and no message would be acknowledged."""
 _BREATH_S, _LONG_BREATH_S = 0.5, 5.0
 """The longest pauses in seconds between a planned heal and the lane's next fault, at levels with
-aftermaths. The second value is for lanes that have only short faults, because elections need time
-to end."""
+aftermaths. The second value is for lanes whose faults on nodes are short, because elections need
+time to end."""
 _AFTERMATHS = 1 / 2
-"""The share of faults that hit a node in an aftermath. It applies if the level has aftermaths and
-the fault can hit any node."""
+"""The share of faults that hit a node in an aftermath. It applies if the level has aftermaths, and
+if the fault disables nodes and can hit any node. The first fault of a lane is excluded."""
 
 
 def level_of(plan: Plan, *, overlaps: bool) -> Level:
@@ -51,7 +55,7 @@ def level_of(plan: Plan, *, overlaps: bool) -> Level:
 
     Args:
         plan: The plan of the run.
-        overlaps: Whether level 0 already has overlapping faults that disable a majority.
+        overlaps: Whether level 0 already has overlapping faults that may disable a majority.
     """
     level = LEVELS[plan.level]
     return replace(level, lanes=level.lanes + 1, spares_majority=False) if overlaps else level
@@ -99,7 +103,8 @@ def lanes_of(families: Families, level: Level) -> list[tuple[Families, Strikes |
 def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
     """Return two lanes. Faults of the second lane hit a node that already has a fault.
 
-    Return only one lane if the two lanes would change the same aspect of a node.
+    Return only one lane if no fault suits the second lane, or if no fault of another aspect can be
+    the first fault on that node.
     """
 
     def of_second(kind: Kind) -> bool:
@@ -112,9 +117,10 @@ def _on_one_node(taking: Families) -> list[tuple[Families, Strikes | None]]:
 
 
 def _side_by_side(taking: Families, count: int) -> list[Families]:
-    """Return a lane of link faults and a lane of other faults. Repeat both up to `count` lanes.
+    """Return a lane of other faults and a lane of link faults. Repeat both up to `count` lanes.
 
-    The first lane also has the faults that divide all nodes.
+    The first lane also has the faults that divide all nodes. If there are no link faults or no
+    other faults, all faults share one lane, which is repeated.
     """
     links, others = _some(taking, _cuts_some), _some(taking, lambda kind: not _cuts_some(kind))
     apart = links and _some(others, lambda kind: not _of_links(kind))
@@ -156,7 +162,7 @@ class _Lane:
         plan: The plan of the run.
         families: The kinds of each family in this lane.
         number: The index of the lane, from 0.
-        strikes: The group of nodes that each fault of this lane hits. None if the level decides.
+        strikes: The group of nodes that the faults of this lane hit. None if the level decides.
         by_family: True if each round has one kind of every family, False if each round has every
             kind.
         led: Whether the system reports the leader of its controllers.
@@ -191,7 +197,7 @@ class _Lane:
         self.misfits = 0
 
     def drawn_hold_s(self, kind: Kind, plan: Plan, level: Level) -> float:
-        """Return the random hold time of the next fault: below a session timeout, or longer."""
+        """Return the random hold time of the next fault: shorter than `MIN_HOLD_S`, or longer."""
         further = kind.takes and self.number >= _OF_LONG
         moments = self.rng.random() < level.moments or further
         share, short = self.rng.uniform(0.6, 0.9), self.rng.random()

@@ -1,8 +1,8 @@
 """Rules that decide from two measurements whether a link's quality changed: pure functions.
 
 A share, such as the share of lost datagrams, changed if Fisher's exact test (one-sided) gives a
-probability below `CHANCE`. A duration changed if it grew by at least half of the fault's nominal
-value.
+probability below `CHANCE`. A duration changed if it grew by at least a threshold. The threshold is
+at most half of the growth that the fault should cause.
 """
 
 import math
@@ -27,8 +27,8 @@ Rule = Callable[[Measured, Measured], bool]
 def later_by(least_ms: float) -> Rule:
     """Return a rule: the fastest round trip takes longer by at least this many milliseconds.
 
-    The rule uses the fastest round trip, because a busy machine slows most round trips, but never
-    all.
+    The rule uses the fastest round trip, because a busy machine may slow most round trips, but
+    hardly ever all.
     """
 
     def is_later(good: Measured, bad: Measured) -> bool:
@@ -39,7 +39,7 @@ def later_by(least_ms: float) -> Rule:
 
 
 def spread_by(least_ms: float) -> Rule:
-    """Return a rule: the spread of round trips (`spread_ms`) grows by this many milliseconds."""
+    """Return a rule: the spread of round trips (`spread_ms`) grows by this many ms or more."""
 
     def is_spread(good: Measured, bad: Measured) -> bool:
         usual_ms, wide_ms = spread_ms(good), spread_ms(bad)

@@ -145,7 +145,7 @@ class BrokenDisks:
             self.disks.fault_disk(node, self._how, (self._request,))
 
     def confirm(self, patience: Patience) -> BrokenDiskEffect | None:
-        """Confirm that a test write fails, and wait a few seconds for the brokers to end."""
+        """Wait a few seconds for the brokers to end. Confirm that a test page shows the fault."""
         soon = Patience(limit_s=min(patience.limit_s, _ENDS_IN_S), stop=patience.stop)
         self.brokers.wait_states(GONE, soon)
         # Check the brokers before the counters, because an ended broker makes no more requests.
@@ -176,12 +176,12 @@ class BrokenDisks:
         )
 
     def heal(self) -> None:
-        """Repair the disks and restart all brokers. A running broker may have an offline log."""
+        """Repair the disks, and restart the brokers that ran before. Their logs may be offline."""
         self.brokers.note_heal()
         on_each(self._nodes, self._mend)
 
     def confirm_healed(self, patience: Patience) -> MendedDiskEffect | None:
-        """Confirm that the disks accept a test page, and that the brokers are registered again."""
+        """Confirm that the disks are flushed and accept a page, and that brokers are registered."""
         pages = {node: self.disks.try_requests(node) for node in self._nodes}
         if not all(_is_sound(each) for each in pages.values()) or not all(self._flushed.values()):
             return None

@@ -1,11 +1,11 @@
 """The fault `few-handles`: a broker can open only a few more files and connections.
 
 This happens if the limit of file descriptors has its default value, or if many clients connect at
-once. The fault lowers the broker's soft limit `RLIMIT_NOFILE` (prlimit(2)). The new limit is the
-number of open descriptors plus 0 to 8. Then Logquake opens connections that use up the free
-descriptors. The broker's next attempt to open a file or accept a connection fails with EMFILE. If
-Kafka cannot open a file, such as a checkpoint, it takes the log folder offline. A broker without
-another log folder halts.
+once. The fault lowers the broker's soft limit `RLIMIT_NOFILE` (prlimit(2)). Below the new limit, 0
+to 8 descriptor numbers are free. Then Logquake opens connections that use up the free descriptors.
+The broker's next attempt to open a file or accept a connection fails with EMFILE. If Kafka cannot
+open a file, such as a checkpoint, it takes the log folder offline. A broker without another log
+folder halts.
 
 In about half of all cases, Logquake closes its connections as soon as no descriptor is left. Then
 the broker may continue with the few descriptors. The heal restores the limit, and starts a broker
@@ -41,7 +41,7 @@ class FewHandles:
         site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Raises:
-        ClusterError: The hosts do not limit resources.
+        ClusterError: The hosts do not limit resources, or a target has no broker process.
     """
 
     links = ()
@@ -63,7 +63,11 @@ class FewHandles:
         return self._hit.undo()
 
     def inject(self) -> None:
-        """Lower the limits, and then open connections until no descriptor is left."""
+        """Lower the limits, and then open connections until no descriptor is left.
+
+        Raises:
+            ClusterError: A broker already had no free descriptor, or its address is unknown.
+        """
         self._started_s = stopwatch_s()
         for node in self._hit.each():
             process = self._hit.brokers.before[node]
@@ -135,7 +139,7 @@ class FewHandles:
     def _has_none_left(self, node: str) -> bool:
         """Return whether a broker has no descriptor left now, or had none at an earlier check.
 
-        If a broker ended before the first check, its own output must contain the reason.
+        If a broker ended before such a check, its own output must contain the reason.
         """
         if node in self._felt:
             return True
@@ -198,8 +202,8 @@ SAYS = {
     "few-handles": InWords(
         does="a broker cannot open another file or connection; it halts if it needs a file",
         injected=(
-            "prlimit: the limit is the number of open descriptors plus 0 to 8; Logquake's"
-            " connections use these up"
+            "prlimit: 0 to 8 descriptor numbers are free below the limit; Logquake's connections"
+            " use these up"
         ),
         proven=(
             "`/proc/PID/fd` has no free number below the limit, or the broker's last output shows"

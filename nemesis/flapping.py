@@ -1,8 +1,9 @@
 """The fault `flapping`: the targets are cut off and reconnected repeatedly, at random times.
 
-Brokers lose their sessions and get new ones before the cluster has recovered, and one election
-follows the other. Probes check that each phase really cuts or reconnects the links. All cuts of the
-fault have the same id. So the heal can remove the current cut in any phase.
+If brokers are also the controllers, brokers lose their sessions and get new ones before the cluster
+has recovered, so elections follow one another. Links to separate controllers and to ZooKeeper stay
+open. Probes check that each phase really cuts or reconnects the links. All cuts of the fault have
+the same id. So the heal can remove the current cut in any phase.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,8 @@ FIRST_S = 0.3
 """The length in seconds of the first cut and of the first open phase. Both are short, so that both
 are confirmed soon."""
 CUT_S = (0.5, 4.0)
-"""The shortest and longest cut in seconds. Only the longer cuts end a broker's session (3 s)."""
+"""The shortest and longest cut in seconds. Only the longer cuts can end a broker's session (3 s by
+default)."""
 OPEN_S = (0.5, 2.0)
 TURN_LIMIT_S = 3.0
 """The time limit in seconds for probes to confirm that a phase has begun."""
@@ -67,7 +69,10 @@ class Flapping:
         self._background.start(self._flap, f"{self._cut_id}-flapping")
 
     def confirm(self, patience: Patience) -> FlapEffect | None:
-        """Confirm one phase in which all links are cut, and one in which all are open."""
+        """Confirm one phase in which all links are cut, and one in which all are open.
+
+        In the open phase, links that another fault cuts or stalls are not checked.
+        """
         try:
             wait_until(
                 self._both_seen,
@@ -91,7 +96,7 @@ class Flapping:
         self._background.join(END_LIMIT_S)
 
     def confirm_healed(self, patience: Patience) -> FlappedEffect | None:
-        """Confirm that probes pass again, except where another fault still cuts the link."""
+        """Confirm that probes pass again, except where another fault cuts or stalls the link."""
         self._background.raise_bugs()
         try:
             after = wait_until(

@@ -84,10 +84,10 @@ def grudge_of(links: Collection[Link]) -> "nx.DiGraph[str]":
 
 
 def smaller_half(nodes: Collection[str], within: Collection[str], rng: Random) -> tuple[str, ...]:
-    """Return a random minority of the nodes. Nodes of `within` are chosen first.
+    """Return half of the nodes, rounded down, at random. Nodes of `within` are chosen first.
 
     Args:
-        nodes: All nodes. The minority has two of five nodes, or one of three.
+        nodes: All nodes. The result has two of five nodes, two of four, or one of three.
         within: The nodes that the fault aims at.
         rng: The source of random choices.
     """

@@ -87,8 +87,8 @@ class PassAgainEffect:
     Attributes:
         took_s: Seconds until all firewall rules were gone and new connections succeeded.
         dropped: The number of dropped packets of all connections, just before the heal.
-        held: The number of connections that both ends still had just before the heal. The other
-            connections were closed.
+        held: The number of connections that both ends still had just before the heal. At least one
+            end had closed each of the others.
         opened: New connections that succeeded.
     """
 
@@ -139,7 +139,7 @@ class HalfOpen:
         self._block(drawn(self._before, self._rng))
 
     def confirm(self, patience: Patience) -> HalfOpenEffect | None:
-        """Confirm that a connection delivers nothing, and that a new one next to it works."""
+        """Confirm that a connection delivers nothing, and that a new one between its ends works."""
         try:
             return wait_until(
                 self._proven,
@@ -225,7 +225,7 @@ def _inodes(ends: Ends) -> tuple[int | None, ...]:
 
 
 def _waits(ends: Ends) -> bool:
-    """Return whether an end has retransmitted data several times without an acknowledgement."""
+    """Return whether an end has retransmitted data at least once without an acknowledgement."""
     return any(
         end is not None and end.unacknowledged and end.again for end in (ends.client, ends.server)
     )

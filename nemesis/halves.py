@@ -1,7 +1,8 @@
 """The fault `halves`: the nodes are split into two halves that cannot reach each other.
 
 Links inside a half work. As many targets as possible are in the smaller half. The rest of the
-smaller half is chosen at random.
+smaller half is chosen at random. If the number of nodes is even, the halves have the same size, and
+neither is a majority.
 """
 
 from dataclasses import replace
@@ -21,7 +22,7 @@ def halves(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "halves": InWords(
-        does="a minority with the target, and the majority without it, cannot reach each other",
+        does="the smaller half with the target, and the other nodes, cannot reach each other",
         injected="like `isolate`",
         proven="like `isolate`",
         undone="like `isolate`",

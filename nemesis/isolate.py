@@ -1,5 +1,8 @@
 """The fault `isolate`: the targets and the other nodes cannot reach each other, in both directions.
 
+If there are several targets, they cannot reach each other either. The fault cuts only links between
+brokers. So the targets still reach ZooKeeper or separate controllers, if there are any.
+
 Clients run on the control machine and still reach all nodes. So a leader that is cut off from its
 followers continues to answer clients. This shows whether a broker acknowledges too early.
 """

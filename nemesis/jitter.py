@@ -1,9 +1,10 @@
-"""The fault `jitter`: each packet between the targets and the other nodes has a random delay.
+"""The fault `jitter`: each packet between a target and any other node has a random delay.
 
 The delay is uniform between 0 and a maximum of 60 to 200 ms, in each direction. So two packets that
 are sent shortly one after the other can arrive in the wrong order. The fault is confirmed if the
-distance between the first and third quartile of round trips grows by a quarter of the maximum.
-Because the fault delays both directions, the expected growth is more than twice this threshold.
+distance between the first and third quartile of round trips grows by a quarter of the maximum delay
+or more. Because the fault delays both directions, the expected growth is more than twice this
+threshold.
 """
 
 from cluster.protocol import Quality

@@ -1,9 +1,9 @@
 """The fault `keeper-cut`: brokers and ZooKeeper cannot reach each other, in both directions.
 
 The fault cuts off either all brokers or only the controller. If no controller is known, it cuts off
-one broker instead. The sessions of these brokers at ZooKeeper end. ZooKeeper can report this only
-to the other brokers. So a leader that is cut off continues to serve its clients until it learns of
-a later epoch (KIP-101). The harness can still reach ZooKeeper.
+one broker instead. If the fault lasts long enough, the sessions of these brokers at ZooKeeper end.
+ZooKeeper can report this only to the other brokers. So a leader that is cut off continues to serve
+its clients until it learns of a later epoch (KIP-101). The harness can still reach ZooKeeper.
 """
 
 from nemesis.cut import Cut

@@ -1,8 +1,8 @@
 """The fault `keeper-pause`: the ZooKeeper that keeps the metadata is paused with SIGSTOP.
 
-Its connections stay open, but it does not answer. When ZooKeeper continues, the sessions of the
-brokers and of the controller have expired by its own clock. The brokers and the controller may all
-learn this at once. The heal sends SIGCONT.
+Its connections stay open, but it does not answer. If the pause is longer than the session timeout,
+the sessions of the brokers and of the controller expire by ZooKeeper's own clock. After the pause,
+the brokers and the controller may all learn this at once. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords
@@ -17,7 +17,7 @@ def keeper_pause(aim: Aim, site: Site) -> Pause:
 
 SAYS = {
     "keeper-pause": InWords(
-        does="ZooKeeper is paused; when it continues, sessions have expired",
+        does="ZooKeeper is paused; when it continues, sessions may have expired",
         injected="SIGSTOP",
         proven="`/proc` state T",
         undone=(

@@ -14,7 +14,7 @@ from results.record.clock import stopwatch_s
 
 
 class Kill:
-    """A fault that kills brokers: their processes disappear from `/proc`.
+    """A fault that kills brokers: their processes disappear from `/proc` or become zombies.
 
     After the heal, the brokers register again.
 
@@ -68,7 +68,7 @@ SAYS = {
     "kill": InWords(
         does="brokers are killed; the page cache stays intact",
         injected="SIGKILL to the broker's process group",
-        proven="the process is not in `/proc`",
-        undone="a start; the broker is registered again, as another broker reports",
+        proven="the process is not in `/proc`, or only as a zombie",
+        undone="a start; the broker is registered again, as the cluster's metadata shows",
     ),
 }

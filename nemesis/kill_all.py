@@ -14,7 +14,7 @@ from nemesis.protocol import Aim, Site
 
 
 def kill_all(aim: Aim, site: Site) -> Kill:
-    """Make the fault. Its targets are all servers."""
+    """Make the fault. Its targets are all servers; in a plan with the target `all`, all brokers."""
     return Kill(aim, site)
 
 

@@ -1,8 +1,8 @@
 """The fault `kill-remade`: a topic is deleted and created again while a killed broker is down.
 
 A killed broker does not hand over leadership and does not close its logs. So after its restart, it
-finds the log of the deleted topic unchanged. The broker keeps its disk (the fault `wipe` deletes
-it). For the other steps, see `nemesis/remade.py`.
+finds the log of the deleted topic unchanged. The broker keeps its replicas (the fault `wipe`
+deletes them). For the other steps, see `nemesis/remade.py`.
 """
 
 from nemesis.in_words import InWords

@@ -2,9 +2,10 @@
 
 This happens if a supervisor restarts a crashed process, which then crashes again. The second kill
 hits a broker that is recovering its logs, loading coordinator data, or registering. The data that
-this process has written so far is on disk, next to the data of the first process. The moment of the
-second kill is random. If the broker is back before that moment, the fault tries again with an
-earlier moment, a limited number of times. The heal restarts the broker.
+both processes have written so far is kept, because the page cache survives. The moment of the
+second kill is random. If the broker is back before that moment, the fault kills it and tries again
+with an earlier moment. The fault starts the broker at most eight times. The heal restarts the
+broker.
 """
 
 from dataclasses import replace
@@ -19,7 +20,8 @@ from nemesis.undo import Restart
 from results.record.clock import pause_until, stopwatch_s
 
 LATEST_S = 3.0
-"""A real Kafka broker needs at least this many seconds to start."""
+"""The latest moment of the second kill, in seconds after the start. A real Kafka broker needs at
+least this many seconds to start."""
 MOST_STRIKES = 8
 LOOK_S = 0.05
 
@@ -48,7 +50,8 @@ class KillTwice:
         """Kill the brokers, start them, and kill each broker again before it is back.
 
         Raises:
-            ClusterError: A broker does not end, or the main phase ends meanwhile.
+            ClusterError: A broker does not start, or does not end after SIGKILL. It ends by itself
+                before its second kill. The main phase ends meanwhile.
         """
         self._started_s = stopwatch_s()
         self._kill.inject()

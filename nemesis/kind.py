@@ -25,13 +25,14 @@ class Kind:
         confirm_s: The usual number of seconds until the effect is confirmed, if this takes long. A
             schedule reserves this time.
         settle_s: The usual seconds from the heal until all is normal again, including starts of
-            brokers. A schedule reserves this time, but it is not a limit.
-        needs: The required abilities of hosts and system. These abilities alone decide whether the
+            brokers. If the injection takes long, this includes its time. A schedule reserves this
+            time, but it is not a limit.
+        needs: The required abilities. These abilities alone decide on which hosts and systems the
             kind works.
         aims: The roles that random schedules use as targets. If empty, they use the roles of the
             common deck. Runs without groups and transactions do not use the role `coordinator`.
         aspect: The aspect of a node that this kind changes. Two faults on one aspect of a node
-            exclude each other.
+            exclude each other, except for the aspects in `claims.COMPOSING`.
         least_nodes: The smallest cluster in which this kind has an effect.
         least_targets: The smallest number of targets.
         when_whole: True if this kind destroys the records of a replica. These records are lost if
@@ -39,18 +40,18 @@ class Kind:
             partition had a full ISR for a while (`nemesis.turns`). In a plan written by hand, the
             fault starts at the given time.
         suits: A function that returns whether the runs of a plan can use this kind.
-        unless: The text that says how to change the plan so that this kind becomes possible.
-        only: The roles that this kind can target. If empty, it can target any role. The name of a
-            node is always possible.
+        unless: The reason, as text, if `suits` returns False.
+        only: The roles that this kind can target. If empty, it can target any role except `keeper`.
+            A node's name is possible too, unless the kind needs several or all nodes.
         on_controllers: Whether this kind also works on separate controllers.
         spares: Whether this kind needs a node besides the targets.
         starts: The number of successive starts of brokers within `settle_s`.
-        divides: True if this kind disables all nodes, or divides the whole cluster instead of
-            cutting off its targets. A second fault on a node would then leave no healthy majority.
+        divides: True if no other fault may disable a node meanwhile. This kind disables a majority,
+            all nodes or ZooKeeper, or divides the whole cluster instead of cutting off its targets.
         by_hand: True if random schedules for real hosts leave this kind out. A plan can still list
             it.
-        ends: True if the targets' brokers are down during the fault. In a random schedule, the
-            fault then lasts until other brokers lead the targets' partitions.
+        ends: True if a random schedule holds the fault, for a limited time, until other brokers
+            lead the targets' partitions. The targets' brokers are down during such a fault.
     """
 
     family: str

@@ -9,7 +9,7 @@ from nemesis.undo import Reassign
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 INTERNAL = "__"
-"""Prefixes of internal topics of Kafka and Logquake. These contain no messages of the run."""
+"""The prefix of internal topics of Kafka and Logquake. These contain no messages of the run."""
 
 TOLD_LIMIT_S = 5.0
 
@@ -106,7 +106,7 @@ class MovedPartition:
 
     Args:
         aim: The fault's id, targets and partition. If no partition is given, the fault chooses a
-            random partition that a target leads.
+            random partition, if possible one that a target leads.
         site: The run's cluster and hosts.
     """
 
@@ -139,7 +139,7 @@ class MovedPartition:
             self.partition.orders.reassign(self.partition.place, self.before.replicas)
 
     def confirm_healed(self, patience: Patience) -> AssignedAgainEffect | None:
-        """Confirm that the partition has its old replicas."""
+        """Confirm that the partition has its old replicas (`is_back`)."""
         after = self.partition.wait(
             self.is_back, patience, what="the old replicas in their old order"
         )
@@ -154,5 +154,5 @@ class MovedPartition:
         return True
 
     def is_back(self, now: Led) -> bool:
-        """Return whether the partition is as before the fault."""
+        """Return whether the partition has its old replicas in their old order, and a leader."""
         return now.replicas == self.before.replicas and now.leader is not None

@@ -1,9 +1,9 @@
 """The ledger of a run: the undo steps of each fault, on disk before the fault begins.
 
 `ledger.jsonl` gets a line before a fault starts, `{"fault_id": 3, "undo": [...]}`. It gets another
-line when the heal is confirmed, `{"fault_id": 3, "struck": true}`. Each line is synced to disk
-before the next action. So if the controller process dies, the file lists every fault that is still
-active.
+line when the fault has ended, `{"fault_id": 3, "struck": true}`: usually when the heal is
+confirmed. Each line is synced to disk before the next action. So if the controller process dies,
+the file lists every fault that is still active.
 """
 
 import os
@@ -39,7 +39,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stroke:
-    """The entry that marks a fault as healed, after its heal is confirmed."""
+    """The entry that marks a fault as ended, usually because its heal is confirmed.
+
+    A fault also ends if another fault replaces its effect, or if a scenario leaves its nodes down.
+    """
 
     fault_id: int
     struck: Literal[True] = True
@@ -67,7 +70,7 @@ class Ledger:
         self._append(Entry(fault_id=fault_id, undo=tuple(undo)))
 
     def strike(self, fault_id: int) -> None:
-        """Write that the heal of a fault is confirmed."""
+        """Write that a fault has ended, usually because its heal is confirmed."""
         self._append(Stroke(fault_id=fault_id))
 
     def _append(self, line: Entry | Stroke) -> None:
@@ -81,9 +84,10 @@ class Ledger:
 
 
 def open_entries(path: Path) -> tuple[Entry, ...]:
-    """Return the entries whose heal is not confirmed, in order. Empty if there is no ledger.
+    """Return the entries of faults that have not ended, in order. Empty if there is no ledger.
 
-    If a crash cut off the last line, this line is ignored, because its fault had not begun.
+    A line that a crash cut off is ignored. If this line is an `Entry`, its fault had not begun. If
+    it is a `Stroke`, the entry of its fault is returned.
     """
     entries: dict[int, Entry] = {}
     for text in read_lines(path):
@@ -103,8 +107,9 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
     """Undo all faults and changes of a run whose controller process is dead. Idempotent.
 
     First, paused processes are continued. Then all processes that the run started are killed. Then
-    all changes to its hosts are removed (`heal_hosts`), such as cuts, shapes, clocks and disks. If
-    all this succeeded, the ledger's entries are marked as healed.
+    all changes to its hosts are removed (`heal_hosts`), such as cuts, shapes, clocks and disks.
+    Then flipped bits are flipped back. If the hosts are healed, the ledger's entries are marked as
+    ended, even if a bit could not be flipped back.
 
     Args:
         paths: The paths of the run. The caller has checked that the run's controller process is
@@ -126,7 +131,7 @@ def heal_dead_run(paths: RunPaths, logs: Logs) -> Healed:
 
 
 def _not_struck(path: Path, entries: Iterable[Entry]) -> list[str]:
-    """Mark entries as healed. Return the errors, if any."""
+    """Mark entries as ended. Return the errors, if any."""
     try:
         for entry in entries:
             Ledger(path).strike(entry.fault_id)

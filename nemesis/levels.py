@@ -2,8 +2,8 @@
 
 Level 0 is the default schedule. The higher levels have a schedule of their own
 (`nemesis/escalated.py`). Four rules hold at every level. A fault that destroys records begins
-alone. Two faults on the same aspect of a node exclude each other. Each fault's effect is measured.
-The main phase ends with time for the cluster to settle.
+alone. Two faults on the same aspect of a node exclude each other (`nemesis.claims`). Each fault's
+effect is measured. The main phase ends with time for the cluster to settle.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,12 @@ class Level:
     Attributes:
         pace: The factor by which the plan's interval between faults is multiplied: 0.5 means half
             the interval.
-        moments: The share of faults that are held only for a moment, which is shorter than a
-            broker's session timeout.
-        aftermath: Whether the next fault of a lane starts at the planned heal of the previous
-            fault, before the cluster is healthy. Such a fault hits nodes that have just come back
-            or have just been elected.
+        moments: The share of faults that are held only for a moment, at most 4.2 s (`MIN_HOLD_S`).
+            Most of these holds are shorter than the default session timeout (3 s). Faults of the
+            third and further lanes that disable nodes or their links are all held only so long.
+        aftermath: Whether the next fault of a lane is due soon after the planned heal of the
+            previous fault, before the cluster is healthy. About half of the faults that can hit any
+            node then hit a node that has just come back or has just been elected, if there is one.
         lanes: The number of simultaneous faults that disable nodes or their links.
         spares_majority: Whether the second fault hits only the one process that already has a
             fault, so that a majority stays healthy.
@@ -53,8 +54,8 @@ LEVELS = (
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=1, spares_majority=True,
-        says="aftermaths: a fault may begin at the planned heal of the previous fault; every"
-             " second fault hits nodes that are just back, or that were just elected",
+        says="aftermaths: a fault may begin at the planned heal of the previous fault; about"
+             " half of the faults hit nodes that are just back, or that were just elected",
     ),
     Level(
         pace=1 / 2, moments=1 / 3, aftermath=True, lanes=2, spares_majority=True,

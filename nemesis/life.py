@@ -1,4 +1,4 @@
-"""Execute one fault, from its plan to its confirmed heal. All failures are caught."""
+"""Execute one fault, from its plan to its confirmed heal. The fault's `FAILURES` are caught."""
 
 import json
 from collections.abc import Sequence
@@ -77,8 +77,8 @@ class Book:
         seed: The seed of the run.
         hosts: The kind of hosts in the plan.
         roster: All nodes, for targets by role. None if a scenario names its nodes.
-        dealt: Whether the schedule is random. In a random schedule, a fault waits for nodes that
-            another fault has claimed. In a schedule written by hand, such a fault fails.
+        dealt: Whether the schedule is random. In a random schedule, a fault waits some seconds for
+            nodes that another fault has claimed. In one written by hand, such a fault fails.
         failover_s: The maximum extra seconds that a scheduled fault is held while its brokers are
             down. The heal waits until other brokers lead the partitions of these brokers. An
             earlier heal would hide a missing failover.
@@ -169,7 +169,7 @@ class Life:
 
     @property
     def of_processes(self) -> bool:
-        """Return whether the fault counts as healed as soon as its brokers run again."""
+        """Return whether the fault counts as undone as soon as its brokers run again."""
         kind = KINDS.get(self.scheduled.kind)
         takes_records = kind is None or kind.when_whole
         return not takes_records and self._is_undone_by(Restart, Resume)
@@ -243,7 +243,7 @@ class Life:
         return stop if kind is not None and kind.confirm_s else None
 
     def hold(self, stop: Event) -> None:
-        """Wait for the planned duration of the fault, if its effect is confirmed."""
+        """If the effect is confirmed, wait for the planned time and, if necessary, a failover."""
         if self.confirmed:
             pause_until(stopwatch_s() + self.scheduled.hold_s, stop)
             self._await_failover(stop)
@@ -349,7 +349,7 @@ class Life:
         return replace(target, coordinated=(rng.choice(target.coordinated),))
 
     def _place_of(self, target: Target, view: ClusterView | None) -> TopicPartition | None:
-        """Return the target's partition, or the internal partition with its group's data."""
+        """Return the target's partition, or the internal one with the coordinator's data."""
         if not target.coordinated or not KINDS[self.scheduled.kind].moves_coordinators:
             return target.topic_partition
         (of,) = target.coordinated
@@ -446,7 +446,7 @@ class Life:
         return widened(nodes, KINDS.get(self.scheduled.kind), self._site)
 
     def _check_there(self, nodes: tuple[str, ...], view: ClusterView | None) -> None:
-        """Reject targets whose brokers must report the effect but are not running."""
+        """Reject targets whose brokers must report the effect but do not run or are not listed."""
         if not KINDS[self.scheduled.kind].asks:
             return
         registered = frozenset() if view is None else view.registered

@@ -52,9 +52,9 @@ class LinkHealed:
             late.
         dropped_at_first: Packets, including test probes, that the receiver's firewall dropped
             before the cut was confirmed.
-        dropped_while_held: Packets that were dropped between the confirmation and the heal. Brokers
-            sent these packets, because the fault sends no probes then. Probes of other faults are
-            included if their cuts overlap.
+        dropped_while_held: Packets that were dropped between the confirmation and the heal. Servers
+            or clients sent these packets, because the fault sends no probes then. Probes of other
+            faults are included if their cuts overlap.
     """
 
     sender: str
@@ -83,8 +83,9 @@ class FlapPhase:
         cut: Whether the links were cut.
         at_s: The start of the phase, in seconds after the first phase.
         confirmed: Whether probes confirmed the phase in time. In a cut phase no probe arrived. In
-            an open phase all probes arrived, except over links that another fault cuts.
-        dropped_before: Packets that the cut dropped before this phase, counted by the firewalls.
+            an open phase all probes arrived, except over links that another fault cuts or stalls.
+        dropped_before: Packets that the cut of the previous phase dropped, counted by the
+            firewalls. 0 if the links were open before this phase.
     """
 
     cut: bool
@@ -111,7 +112,8 @@ class FlappedEffect:
         cut_id, took_s: The id of the cut, and the seconds until its end was confirmed.
         phases: All phases.
         alive: Links over which a probe arrived.
-        cut_by_others: Links that another fault still cuts.
+        cut_by_others: Links over which no probe arrived, because another fault still cuts or stalls
+            them.
     """
 
     cut_id: str
@@ -150,13 +152,13 @@ class LinkQuality:
     Attributes:
         sender, receiver: The link.
         before, during: The measurement before the fault, and during it. For a stalling link,
-            `during` is measured after all datagrams or all answers have arrived.
+            `during` is measured when nearly all datagrams or answers have arrived.
         midway: For a stalling link: the measurement of the same datagrams, `midway_s` after they
             were sent.
-        midway_s, over_s: Seconds from the sending to the midway measurement, and to the arrival of
-            all datagrams.
-        flows, flows_held: The number of sending ports, and the number of ports from which no
-            datagram had arrived midway.
+        midway_s, over_s: Seconds from the sending to the midway measurement, and to the measurement
+            when nearly all datagrams had arrived.
+        flows, flows_held: The number of sending ports, and the number of ports whose datagrams all
+            arrived after the midway measurement.
     """
 
     sender: str
@@ -178,7 +180,7 @@ class QualityEffect:
         shape_id: The id of the traffic shape on the hosts.
         took_s: Seconds until the fault was confirmed.
         quality: The effect of the links on packets.
-        links: The links that no other fault cuts.
+        links: The links that worked before the fault, and that no other fault cuts.
         back: For links that stall in one direction: the opposite direction. The packets in this
             direction pass, but the answers to these packets wait.
     """
@@ -209,7 +211,7 @@ class LinkClear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearEffect:
-    """Links that are as good as before.
+    """Links that are no longer degraded.
 
     Attributes:
         shape_id: The id of the traffic shape on the hosts.

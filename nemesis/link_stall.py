@@ -1,8 +1,8 @@
 """The fault `link-stall`: links between the targets and other brokers hold all packets for seconds.
 
 The fault stalls one direction or both, at random. For example, a leader gets fetch requests late,
-or its responses arrive late, or a controller gets heartbeats that are 8 s old. `nemesis.stalls`
-describes a stall.
+or its responses arrive late. If brokers are also the controllers, a controller gets heartbeats that
+are up to 8 s old. `nemesis.stalls` describes a stall.
 
 Unlike after a cut, all packets arrive when the stall ends, even very old packets.
 """
@@ -22,8 +22,8 @@ def link_stall(aim: Aim, site: Site) -> StalledLinks:
 SAYS = {
     "link-stall": InWords(
         does=(
-            "packets between the targets and all others, in one direction or both, are repeatedly"
-            " held back for 2 to 8 s; then they arrive in order"
+            "packets between the targets and all other brokers, in one direction or both, are"
+            " repeatedly held back for 2 to 8 s; then they arrive in order"
         ),
         injected="like `delay`",
         proven=PROVEN,

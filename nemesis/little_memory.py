@@ -2,9 +2,10 @@
 
 This happens in a container with a tight limit. The fault limits the memory of the broker's control
 group (cgroup `memory`). The limit is 0 to 16 MiB above the memory that the kernel cannot reclaim.
-The kernel drops the broker's cached files, so reads come from the disk. If the broker needs more
-than the limit, the kernel kills it with SIGKILL. The page cache stays intact. The heal removes the
-limit, and starts a broker that was killed.
+If the kernel rejects this limit, the fault raises it by up to 31 MiB. The kernel drops the broker's
+cached files, so reads come from the disk. If the broker needs more than the limit, the kernel kills
+it with SIGKILL. No written data is lost, because the kernel still writes changed pages to the disk.
+The heal removes the limit, and starts a broker that was killed.
 
 The fault does not imitate a machine that swaps.
 """

@@ -20,8 +20,8 @@ LOOK_S = 0.5
 LEAST_THROTTLED = 3
 """The minimum number of kernel periods (0.1 s each) in which the broker had to wait."""
 SLACK = 1.25
-"""The measured share may exceed the quota by this factor, because CPU time is measured in steps of
-0.01 s."""
+"""The measured share may exceed the quota by this factor and by 0.01 more, because CPU time is
+measured in steps of 0.01 s."""
 
 
 class LittleProcessor:
@@ -32,7 +32,7 @@ class LittleProcessor:
         site: The run's cluster and hosts. The hosts must be able to limit resources.
 
     Raises:
-        ClusterError: The hosts do not limit resources.
+        ClusterError: The hosts do not limit resources, or no broker runs on a target.
     """
 
     links = ()
@@ -77,7 +77,10 @@ class LittleProcessor:
         return effect
 
     def _measured(self) -> ProcessorEffect | None:
-        """Return the CPU use since the injection, or None if a broker used too much."""
+        """Return the CPU use since the injection.
+
+        Return None if a broker used too much, hardly had to wait, or is another process.
+        """
         used: dict[str, float] = {}
         throttled: dict[str, int] = {}
         waited_s: dict[str, float] = {}

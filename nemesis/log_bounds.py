@@ -1,4 +1,4 @@
-"""The first and last offset of a replica's log, from its segment files."""
+"""The first offset and the end offset of a replica's log, from its segment files."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -7,7 +7,7 @@ from cluster.protocol import Disk, Logs
 
 
 def log_bounds(disk: Disk, segments: Sequence[PurePosixPath], logs: Logs) -> tuple[int, int]:
-    """Return the base offset of the log's first segment, and the offset after its last record."""
+    """Return the first segment's base offset, and the offset after the log's last record."""
     if not segments:
         return (0, 0)
     batches = logs.read(disk.read(segments[-1])).batches

@@ -1,4 +1,4 @@
-"""The fault `loss`: 5 to 30 % of the packets between the targets and the other nodes get lost.
+"""The fault `loss`: 5 to 30 % of the packets between a target and any other node get lost.
 
 Each packet is lost independently, in each direction. TCP retransmits a lost packet after longer and
 longer waits. The fault is confirmed if the share of lost test datagrams grows by more than chance

@@ -1,12 +1,15 @@
 """The fault `lost-flush`: a disk confirms flushes without doing them, and then loses power.
 
-A disk with a volatile cache that ignores flushes acts like this. During the fault, each flush of a
-partition's segment is confirmed and dropped. Then the broker is stopped in order. Kafka flushes all
-logs and notes a clean shutdown, so it does no recovery at its next start. Then the fault truncates
-each log. Only data that was already on disk before the fault remains, except data that was
-overwritten later. The new end of a log may be below the recovery point. The broker is started on
-these logs. Other in-sync replicas have the lost records. Kafka does not promise to keep records
-that every replica lost in this way (`power-loss`).
+A disk with a volatile cache that ignores flushes acts like this. At its start, the fault really
+flushes all segments of the broker. From then on, each flush of a segment is confirmed and dropped.
+Then the broker is stopped in order. Kafka flushes all logs and notes a clean shutdown, so it does
+no recovery at its next start. A broker that does not end within 20 s is killed. Then the fault
+truncates each log that existed at the start. Only the data that was flushed at the start remains,
+without the data that the broker truncated later.
+
+The new end of a log may be below the recovery point. The broker is started on these logs. Other
+in-sync replicas, if any, have the lost records. Kafka does not promise to keep records that every
+replica lost in this way (`power-loss`).
 
 Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
 voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the
@@ -163,7 +166,8 @@ SAYS = {
         does="a broker is stopped cleanly and loses data whose flush the disk had confirmed",
         injected="a file system (FUSE) below the node's data; SIGTERM; each log is truncated",
         proven=(
-            "the file system counts the dropped flushes; each log's end offset before and after"
+            "each log's end offset before and after; the file system also counts the dropped"
+            " flushes"
         ),
         undone="flushes take effect again; as `kill`",
         costs="records that every replica lost by dropped flushes: lost writes (`power-loss`)",

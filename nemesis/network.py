@@ -69,7 +69,7 @@ class Network:
             return frozenset().union(*self._stalls.values())
 
     def silent_links(self) -> frozenset[Link]:
-        """Return the links that are cut or stalled. Over these, a probe may not arrive in time."""
+        """Return the links that are cut or stalled. Probes over these may come late or never."""
         with self._lock:
             return frozenset().union(*self._cuts.values(), *self._stalls.values())
 

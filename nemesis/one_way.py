@@ -1,8 +1,8 @@
 """The faults `one-way-in` and `one-way-out`: packets between nodes pass in one direction only.
 
-TCP needs both directions, so no connection survives either fault. But it depends on the direction
-which nodes notice the loss, and when. This asymmetry breaks elections, because a node that receives
-nothing can still send requests that arrive.
+TCP needs both directions, so no connection survives a long fault. But the direction decides which
+nodes notice the loss, and when. This asymmetry can disturb elections, because a node that receives
+nothing from other nodes can still send requests that arrive.
 """
 
 from nemesis.cut import Cut
@@ -23,13 +23,13 @@ def one_way_out(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "one-way-in": InWords(
-        does="the targets receive nothing; packets that they send arrive",
+        does="the targets receive nothing from the other nodes; packets that they send arrive",
         injected="like `isolate`",
         proven="like `isolate`; the other direction still works",
         undone="like `isolate`",
     ),
     "one-way-out": InWords(
-        does="packets that the targets send do not arrive",
+        does="packets that the targets send to the other nodes do not arrive",
         injected="like `isolate`",
         proven="like `one-way-in`",
         undone="like `isolate`",

@@ -1,11 +1,12 @@
-"""Schedule overlapping faults for hosts in virtual time. Pure functions of the plan's seed.
+"""Schedule overlapping faults of level 0 for hosts in virtual time. Pure functions.
 
-On real hosts, only one fault at a time disables a node, so that a majority is always healthy. No
-fault ends before its effect can be measured. Simulated hosts do not need these limits. So they have
-two parallel lanes with all kinds. The faults of one lane last as long as on real hosts, so that
-sessions end and leaders change. The faults of the other lane are frequent and mostly very short. So
-a node is back before other nodes notice that it was down. A short fault may begin while the cluster
-still recovers from a fault of the first lane.
+At level 0 on real hosts, only one random fault at a time disables nodes. It is usually held for
+longer than a broker's session. Simulated hosts do not need these limits. So plans with many
+families have two parallel lanes. The first lane has all kinds. Its faults last as long as on real
+hosts, so that sessions end and leaders change. The second lane has no faults that destroy records,
+and no faults on all nodes. Its faults are frequent and short: half of them are held for less than a
+second. So a node is often back before other nodes notice that it was down. A short fault may begin
+while the cluster still recovers from a fault of the first lane.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,9 +103,10 @@ def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFau
 
 
 def _first_what_is_dealt_here_only(kinds: Iterator[str], families: int) -> Iterator[str]:
-    """Yield a lane's kinds, beginning with the kinds that only this lane has.
+    """Yield a lane's kinds. Begin with kinds that only this lane has.
 
-    So these kinds occur even in a short main phase.
+    Only the first kind of each family can be moved to the front. So these kinds occur even in a
+    short main phase.
     """
     first = [next(kinds) for _ in range(families)]
     yield from sorted(first, key=lambda kind: kind not in _ONLY_LONG)

@@ -1,9 +1,9 @@
 """The fault `pause-all`: every broker and every controller is paused with SIGSTOP at once.
 
 This happens if a hypervisor is suspended, or takes a snapshot of all its machines. When the servers
-continue, each still has its old view of the cluster. All leases, sessions and election timers have
-expired. Each leader continues to lead until another server tells it that it is no longer the
-leader. The heal sends SIGCONT.
+continue, each still has its old view of the cluster. After a long pause, all leases, sessions and
+election timers have expired. Each leader still believes that it leads, until another server tells
+it otherwise. The heal sends SIGCONT.
 """
 
 from nemesis.in_words import InWords
@@ -12,7 +12,7 @@ from nemesis.protocol import Aim, Site
 
 
 def pause_all(aim: Aim, site: Site) -> Pause:
-    """Make the fault. Its targets are all servers."""
+    """Make the fault. Its targets are all servers; in a plan with the target `all`, all brokers."""
     return Pause(aim, site)
 
 

@@ -7,11 +7,11 @@ begin within a batch. The rest of this text is about hosts that cannot cut the p
 SIGKILL alone loses nothing, because the written data is in the kernel's page cache. So the fault
 also truncates each replica's log to its recovery point. Kafka had flushed the log up to this point.
 The recovery point comes from `recovery-point-offset-checkpoint`, or from
-`log.flush.interval.messages`. Data that is flushed after this number of messages is on disk long
-before the checkpoint shows it. Segments after the recovery point are deleted. The segment that
-contains the recovery point is truncated before the batch with this offset. The indexes of these
-segments, and the producer snapshots after this point, are deleted, too. Kafka rebuilds them. A real
-power loss loses at most this data, and usually less, because the kernel also writes data by itself.
+`log.flush.interval.messages`. With this setting, Kafka flushes data long before the checkpoint
+shows it. Segments after the recovery point are deleted. The segment that contains the recovery
+point is truncated before the batch with this offset. The indexes of these segments, and the
+producer snapshots after the new log end, are deleted, too. Kafka rebuilds them. A real power loss
+loses at most this data, and usually less, because the kernel also writes data by itself.
 
 Some effects are not simulated. Files that Kafka flushes at each write stay as they are
 (`leader-epoch-checkpoint`, `replication-offset-checkpoint`, `quorum-state`). The metadata log
@@ -156,7 +156,7 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
         The loss of each partition, including partitions without a loss.
 
     Raises:
-        ClusterError: A named partition does not exist.
+        ClusterError: A named partition does not exist, or the checkpoint cannot be read.
     """
     points, interval = logs.recovery_points(disk), logs.flush_interval(disk)
     found = dict(logs.replica_folders(disk))
@@ -174,8 +174,8 @@ def cut_unflushed(disk: Disk, places: Collection[Place] | None, logs: Logs) -> l
 def cut_to(disk: Disk, logs: Logs, flushed: Mapping[PurePosixPath, int]) -> list[ReplicaCut]:
     """Truncate the logs of an ended broker to the part that was on disk.
 
-    An incomplete batch is removed as a whole. Otherwise a broker that ended in order would append
-    after the incomplete batch, because it does no recovery.
+    An incomplete batch is removed as a whole. Otherwise a broker that was stopped cleanly would
+    append after the incomplete batch, because it does no recovery.
 
     Args:
         disk: The broker's files. Its logs are in `data`.
@@ -298,7 +298,10 @@ def _remove_snapshots(disk: Disk, folder: PurePosixPath, log_end: int) -> None:
 SAYS = {
     "power-loss": InWords(
         does="brokers are killed and lose all unflushed data",
-        injected="SIGKILL; then each log is truncated to its recovery point",
+        injected=(
+            "SIGKILL; then each log is truncated to its recovery point (in virtual time: the"
+            " machine loses power)"
+        ),
         proven="the process has ended; each log's end offset before and after",
         undone="like `kill`",
         costs="records that no replica had flushed: lost writes (`power-loss`)",

@@ -1,8 +1,9 @@
 """The fault `preferred-election`: the first replica of a partition is elected leader, under load.
 
-The election is clean, but the leader changes. Clients must find the new leader, and requests in
-flight are rejected or answered twice. If the first replica already leads, the fault first changes
-the order of the replicas, and the heal restores the order.
+The election is clean, but the leader changes. Clients must find the new leader. Requests in flight
+are rejected, and a retry may append records that are already in the log. If the first replica
+already leads or is not in sync, the fault first changes the order of the replicas. Then the heal
+restores the order.
 """
 
 from cluster.protocol import ClusterError
@@ -88,8 +89,9 @@ SAYS = {
         does="the first replica of a partition is elected leader, under load",
         injected=(
             "ElectLeaders; before it a new order of replicas, if the first replica already leads"
+            " or is not in sync"
         ),
         proven="leader and leader epoch in the metadata, before and after",
-        undone="the old order of replicas; all replicas are in the ISR",
+        undone="the old order of replicas; the partition has a leader",
     ),
 }

@@ -106,11 +106,13 @@ class Aim:
 
     Attributes:
         fault_id: The number of the fault in the run, from 1.
-        targets: The nodes to which the role expression resolves at the fault's start.
+        targets: The nodes that the fault hits, chosen at its start (`nemesis.targets`,
+            `nemesis.aftermath`).
         rng: The random source of this fault, seeded by the run's seed and the fault's number.
         stop: An event that is set when the main phase ends. Then a slow injection ends early, and a
             background task stops.
-        place: The topic and partition that the role expression names, or None.
+        place: The topic and partition that the role expression names. For a fault that moves a
+            coordinator, the internal partition with its data. Otherwise None.
     """
 
     fault_id: int
@@ -123,7 +125,7 @@ class Aim:
     def is_late(self) -> bool:
         """Return whether the main phase has ended.
 
-        After an error, the main phase can end before the heal.
+        The main phase can end before the heal, for example after an error.
         """
         return self.stop is not None and self.stop.is_set()
 
@@ -154,7 +156,10 @@ class Fault(Protocol):
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Return the directed links that the fault cuts. Empty for faults on processes."""
+        """Return the directed links that the fault cuts, degrades or stalls.
+
+        Empty for faults on processes.
+        """
 
     def undo(self) -> tuple[Undo, ...]:
         """Return the undo steps of the fault. This call changes nothing."""

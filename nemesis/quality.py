@@ -2,8 +2,9 @@
 
 `reorder` and `bandwidth` also use it. Each fault shapes the links between its targets and all other
 nodes, in both directions. Each fault has a rule that compares two measurements. The fault is
-confirmed if every link is worse than before by this rule. Links that a network partition cuts are
-left out. The heal is confirmed if every link was worse during the fault than after it.
+confirmed if every link is worse than before by this rule. Links that a network partition cuts, and
+links that did not work before the fault, are left out. The heal is confirmed if every link was
+worse during the fault than after it. A link that was never measured as worse must only work.
 
 A measurement sends many test datagrams. So even for the weakest fault of a kind, the probability
 that the measurement misses it is below one in a million. On a busy machine a measurement may fail,
@@ -24,8 +25,8 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 SEED_BITS = 32
 LOOKS_BEFORE = 2
-"""The number of measurements before the fault. They must agree. Together they send as many
-datagrams as one measurement during the fault."""
+"""The number of successive measurements before the fault that should agree. Together they send as
+many datagrams as one measurement during the fault."""
 MOST_LOOKS_BEFORE = 8
 
 
@@ -95,7 +96,7 @@ class BadLinks:
         self._hosts.shape(self._shape_id, self.links, self.quality)
 
     def confirm(self, patience: Patience) -> QualityEffect | None:
-        """Confirm that every link is worse than before, except links that are cut."""
+        """Confirm that each link that worked before, and is not cut, is worse than before."""
         try:
             worse = wait_until(
                 self._worse_links,
@@ -184,7 +185,7 @@ class BadLinks:
 
     def _is_better(self, link: Link, after: Measured) -> bool:
         during = self._during.get(link)
-        if during is None:  # The link was cut meanwhile, or the fault was never confirmed.
+        if during is None:  # It was never measured during the fault, for example because of a cut.
             return after.arrived > 0
         worse = together(during)
         if not self._trial.worse(self._before[link], worse):

@@ -1,9 +1,10 @@
 """The fault `read-only`: a broker is stopped, and its disk is read-only when it starts again.
 
-This happens if a file system detects damage and is remounted read-only. While a broker has open
-files, the remount fails with EBUSY (mount(2)). So the fault first stops the broker in order. Then
-it starts the broker once on the read-only disk. The broker cannot write its lock file and ends by
-itself with EROFS. The heal makes the disk writable and starts the broker. No data is lost.
+This happens if a file system detects damage and is remounted read-only. While a broker has files
+open for writing, the remount fails with EBUSY (mount(2)). So the fault first stops the broker
+cleanly. Then it starts the broker once on the read-only disk. The broker cannot write its lock file
+and ends by itself with EROFS. The heal makes the disk writable and starts the broker. No data is
+lost.
 """
 
 from cluster.protocol import ClusterError
@@ -30,7 +31,7 @@ class ReadOnly:
         site: The run's cluster and hosts. The hosts must be able to limit disks.
 
     Raises:
-        ClusterError: The hosts do not limit disks.
+        ClusterError: The hosts do not limit disks, or the brokers cannot be killed.
     """
 
     links = ()
@@ -53,7 +54,7 @@ class ReadOnly:
 
         Raises:
             ClusterError: A broker does not end: either when it is stopped, or when it is started on
-                the read-only disk.
+                the read-only disk. Or a disk cannot be made read-only.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:
@@ -99,8 +100,8 @@ class ReadOnly:
     def _lock(self, node: str) -> None:
         """Make a disk read-only once all threads of the ended broker have closed their files.
 
-        The process disappears when its first thread has ended. On a busy machine, its other threads
-        end later.
+        The process counts as ended when its first thread has ended. On a busy machine, its other
+        threads end later.
         """
         refusal: ClusterError | None = None
 

@@ -1,9 +1,9 @@
 """The fault `reassignment`: a partition is moved to other replicas, and back again, under load.
 
-If some node has no replica of the partition, one replica moves to this node. The log is copied
+If some node has no replica of the partition, one replica moves to such a node. The log is copied
 under load. If all nodes have a replica, one replica is removed from the assignment, and the heal
-copies it again. This can be the leader's replica. If the partition has only two replicas, only
-their order changes. The copies are not throttled.
+copies it again. The moved or removed replica can be the leader's. If all nodes have a replica and
+there are only two, only their order changes. The copies are not throttled.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Reassignment(MovedPartition):
 
 
 def another(replicas: Sequence[str], nodes: Sequence[str], rng: Random) -> tuple[str, ...]:
-    """Return other replicas for a partition, or another order of its replicas.
+    """Return other or fewer replicas for a partition, or another order of its replicas.
 
     Args:
         replicas: The current replicas.

@@ -213,7 +213,7 @@ def _remade(make: FaultMaker, need: Ability) -> Kind:
     return Kind(
         family="remade",
         make=make,
-        # Time for the confirmation: a session ends, and a topic is created up to three times.
+        # Time for the confirmation: a session ends, and a topic is recreated up to three times.
         settle_s=16,
         starts=1,
         ends=True,
@@ -376,7 +376,7 @@ KINDS: dict[str, Kind] = {
         unless=(
             "a majority of the nodes that keep the metadata must stay up while all replicas of a"
             " partition except one are down; use 2 replicas, or separate controllers (system"
-            " kafka:VERSION:controllers)"
+            " kafka:VERSION:controllers), or more nodes"
         ),
         only=("replicas", "all"),
     ),
@@ -484,7 +484,7 @@ def kinds_of(
 
 
 def unsuited_by(family: str, plan: Plan) -> str:
-    """Return the reason why no kind of a family suits a plan, or "" without a common reason."""
+    """Return the reason why no kind of a family suits a plan, or "" if there is no common one."""
     kinds = [kind for kind in KINDS.values() if family == kind.family_for(plan.hosts)]
     reasons = {kind.unless for kind in kinds}
     suited = any(kind.suits(plan) for kind in kinds)

@@ -8,8 +8,8 @@ to each incarnation during the outage, and after the start.
 The topic stays after the fault. The judge (the checks after the run) verifies its replicas and the
 acknowledged records of its last incarnation. A deleted incarnation loses its records on purpose.
 
-A DeleteTopics request has no topic id, so a retry could delete the next incarnation. So the request
-is sent once, to one broker. If no response comes, the fault ends without an effect.
+The DeleteTopics request names no topic id, so a retry could delete the next incarnation. So the
+request is sent once, to one broker. If no response comes, the fault ends without an effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,9 +40,9 @@ recreation is slow on a busy machine."""
 LONGEST_S = 60.0
 """The maximum seconds of an injection. A longer injection counts as a fault without effect."""
 ROUNDS = 3
-"""The minimum number of records for each partition of an incarnation."""
+"""The number of records to send to each partition after a creation, and after the start."""
 REST_S = 0.2
-"""Seconds between two rounds of records. The brokers also need time for the run's own messages."""
+"""Seconds between later rounds of records. The brokers need time for the run's messages, too."""
 PAYLOAD_BYTES = 64
 SEND_LIMIT_S = 3.0
 MADE_LIMIT_S = 40.0
@@ -79,7 +79,7 @@ class RemadeEffect:
     """A topic that was recreated while some of its brokers were down.
 
     Attributes:
-        took_s: Seconds since the first creation.
+        took_s: Seconds since the injection began.
         topic: The name of the topic.
         away: The stopped brokers. Each has a replica of at least one partition.
         processes: The processes of these brokers, which have ended.
@@ -307,7 +307,7 @@ class Remade:
         return max(0.0, min(limit_s, self._started_s + LONGEST_S - stopwatch_s()))
 
     def _await_missed(self) -> None:
-        """Wait until no other broker lists the targets, or until the time limit."""
+        """Wait until the metadata lists no target as registered, or until the time limit."""
 
         def are_missed() -> bool:
             view = self._site.cluster.view()
@@ -335,7 +335,7 @@ class Remade:
         return None
 
     def _go_on(self) -> None:
-        """Send records to the last incarnation until the targets are back."""
+        """Send records to the last incarnation until targets are back or the main phase ends."""
         while not self._over.is_set() and not self._aim.is_late:
             self._topic.send_rounds(self._others, 1, self._over.is_set)
             pause_until(stopwatch_s() + REST_S, self._over)
@@ -421,8 +421,8 @@ class _Topic:
     def send_rounds(self, nodes: tuple[str, ...], rounds: int, is_over: Callable[[], bool]) -> None:
         """Send the given number of records to each partition's leader.
 
-        No record is sent before a leader serves the incarnation. A Produce request has no topic id,
-        so a broker with old metadata would append a record to the deleted log and acknowledge it.
+        No record is sent before a leader serves the incarnation. The request names no topic id, so
+        a broker with old metadata would append a record to the deleted log and acknowledge it.
 
         Args:
             nodes: The nodes that report the leader after an election.
@@ -472,7 +472,7 @@ class _Topic:
 
 
 def _replicas(targets: tuple[str, ...], others: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
-    """Return the replicas of each partition. In half of the partitions, the target comes first."""
+    """Return the replicas of each partition. In every second one, the target comes first."""
     placed = {}
     for number in range(max(PARTITIONS, len(targets))):
         first = number % len(others)

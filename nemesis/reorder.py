@@ -1,8 +1,11 @@
-"""The fault `reorder`: 10 to 40 % of the packets between targets and others are held back.
+"""The fault `reorder`: packets between a target and any other broker are held back at random.
 
-Such a packet waits until a later packet on the same link has passed, but not longer than 100 ms.
-Only one packet of a link waits at a time. The fault is confirmed if the share of overtaken test
-datagrams grows by more than chance (`evidence`).
+Each packet is chosen with a probability of 10 to 40 %. A chosen packet is held back until a later
+packet on the same link has passed, but not longer than 100 ms. Only one packet of a link waits at a
+time. Further packets pass, even if they are chosen. So on a busy link, 9 to 29 % of the packets are
+held back. In virtual time, the messages of a connection stay in order, and are late by up to 100
+ms. The fault is confirmed if the share of overtaken test datagrams grows by more than chance
+(`evidence`).
 """
 
 from cluster.protocol import Quality
@@ -23,7 +26,10 @@ def reorder(aim: Aim, site: Site) -> BadLinks:
 
 SAYS = {
     "reorder": InWords(
-        does="10 to 40 % of the packets are held back until a later packet has passed",
+        does=(
+            "each packet is held back until a later packet has passed, with a probability of 10 to"
+            " 40 % and if no other packet waits"
+        ),
         injected="like `delay`",
         proven="the share of datagrams that arrive after a later datagram",
         undone="like `delay`",

@@ -25,7 +25,7 @@ from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 from results.record.runtime import new_event, new_lock
 
 EVERY_S = (0.3, 3.0)
-"""Shortest and longest time between two rounds of resets. So some rounds hit new connections, and
+"""Shortest and longest pause after a round of resets. So some rounds hit new connections, and
 other rounds hit connections in use."""
 GONE_S = 2.0
 """Seconds within which a reset connection must disappear at both ends."""
@@ -37,7 +37,7 @@ class ResetStrike:
     """Connections that were reset at one moment.
 
     Attributes:
-        at_s: Seconds after the first round.
+        at_s: Seconds from the fault's start to the round.
         drawn: How many connections were chosen for a reset.
         gone: Connections that the kernel ended, and that are gone at both ends afterwards.
     """

@@ -116,7 +116,7 @@ class FreedEffect:
     Attributes:
         took_s, processes, pid_before, was_gone, asked: As in `BackEffect`.
         kills: For each node, how often the kernel killed the broker for lack of memory.
-        said: The last output of each broker that had ended before the heal, by node.
+        said: The last output of each broker that had ended before the heal was confirmed, by node.
     """
 
     took_s: float

@@ -17,8 +17,8 @@ from nemesis.undo import Restart
 from results.record.clock import WaitTimeoutError, stopwatch_s
 
 WHOLE_LIMIT_S = 60.0
-"""A broker must be back and in every ISR within this many seconds. Otherwise the rolling restart
-stops."""
+"""A broker must be back within this many seconds. After that, all ISRs must be full within the same
+time. Otherwise the rolling restart stops."""
 
 
 class RollingRestart:
@@ -46,8 +46,8 @@ class RollingRestart:
         """Restart all targets, one after the other.
 
         Raises:
-            ClusterError: A broker does not come back, or the main phase ends before the last broker
-                is back.
+            ClusterError: A broker does not come back, or an ISR does not become full. Or the main
+                phase ends before the last broker is back and all ISRs are full.
         """
         self._started_s = stopwatch_s()
         for node in self.targets:

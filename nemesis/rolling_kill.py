@@ -1,12 +1,16 @@
-"""The fault `rolling-kill`: brokers are killed in turn, each while the previous one recovers.
+"""The fault `rolling-kill`: brokers are killed in turn, often while the previous one recovers.
 
 A killed broker is down for a random time. Within this time, another broker may or may not take
-over. Then the killed broker is started, and the next broker is killed before the first one is in
-every ISR again. The next broker is the new leader, or the broker from which the first one fetches
-the missing records. So elections follow one another, and the elected broker has just taken over or
-just come back. The next kill comes at a random moment, but at the latest when the previous broker
-has registered. If all replicas were already in sync at a kill, the next kill comes sooner. The last
-broker stays down until the heal.
+over. Then the killed broker is started, and the next broker is killed, if possible before the first
+one is in every ISR again. The next broker may be the new leader, or the broker from which the first
+one fetches the missing records. So elections follow one another, and the elected broker has often
+just taken over or just come back. The next kill comes at a random moment, but at the latest when
+the previous broker has registered. Each further kill follows sooner after a start than the kill
+before it.
+
+The fault kills each chosen broker at least once. Then it ends with a kill during a recovery, at the
+latest with the fifth kill. The fault is confirmed if at least one kill came during a recovery. The
+last broker stays down until the heal.
 """
 
 from dataclasses import dataclass, replace
@@ -66,7 +70,7 @@ class RollingKillEffect:
         first, *others = self.strikes
         parts = [f"process {first.pid} of {first.node} was killed"]
         for before, each in pairwise((first, *others)):
-            state = "recovered" if each.recovering else "had recovered"
+            state = "had not yet recovered" if each.recovering else "had recovered"
             parts.append(
                 f"process {each.pid} of {each.node} was killed {each.after_s:.1f} s after the"
                 f" start of {before.node}, which {state}"
@@ -173,7 +177,7 @@ class RollingKill:
 
 SAYS = {
     "rolling-kill": InWords(
-        does="brokers are killed in turn, each while the previous broker is still recovering",
+        does="brokers are killed in turn, at least one while the previous broker still recovers",
         injected="SIGKILL and a start for each broker; the last broker stays down",
         proven=(
             "the processes are not in `/proc`; at a kill, the previous broker was not yet"

@@ -1,7 +1,9 @@
-"""Room for faults: one more fault may start only if a majority of nodes then stays healthy.
+"""Room for faults: a fault may start beside others only if a majority of nodes stays healthy.
 
-Several lanes request room at the same time. So a fault keeps the room that it has reserved, even
-before its target is known. When the fault ends, or cannot begin, its room becomes free.
+If no other fault disables a node, any fault may start. But a fault that must hit a node with
+another fault first waits for such a node (`nemesis.runner`). Several lanes request room at the same
+time. So a fault keeps the room that it has reserved, even before its target is known. When the
+fault ends, or cannot begin, its room becomes free.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +35,8 @@ class Room:
 
         Args:
             life: The fault.
-            alone: Whether a fault that must hit a node with another fault may also start if there
-                is no such node.
+            alone: Whether a fault that must hit a node with another fault may also start if no
+                other fault disables a node.
         """
         with self._lock:
             found = not life.takes or self._is_there(life, alone=alone)
@@ -74,6 +76,6 @@ def _can_be_struck(held: Life, life: Life) -> bool:
 
 
 def _are_alike(one: Life, other: Life) -> bool:
-    """Return whether two faults change the same aspect of a node, and so exclude each other."""
+    """Return whether two kinds of faults change the same aspect of a node."""
     aspects = ({*KINDS[each.scheduled.kind].aspects} for each in (one, other))
     return bool(set.intersection(*aspects))

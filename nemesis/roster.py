@@ -12,7 +12,7 @@ from results.record.shares import has_shares
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinated:
-    """A consumer group, a transactional id or a share group's state. A node coordinates each.
+    """A consumer group, a transactional id or a share group's state. Each has a coordinator node.
 
     Attributes:
         kind: Whether it is a group, a transactional id or a share group's state.
@@ -33,7 +33,7 @@ class Roster:
             ZooKeeper.
         partitions: The partitions of the run's own topics.
         outside: ZooKeeper, if it keeps the metadata.
-        coordinated: The groups and transactional ids of the run's own clients.
+        coordinated: The groups, share groups and transactional ids of the run's own clients.
     """
 
     nodes: tuple[str, ...]

@@ -13,7 +13,8 @@ class Roles:
     """The roles of the targets when the fault began, according to the cluster's own metadata.
 
     Attributes:
-        leaders: The leader of each partition (`log-0-1`). None if the partition had no leader.
+        leaders: The leader of each partition (`log-0-1`), without partitions of internal topics.
+            None if the partition had no leader.
         led: Partitions that a target led.
         followed: The number of partitions in which a target was a follower.
         controller: Whether a target was the active controller.
@@ -51,20 +52,20 @@ class Spec:
     """The column `spec`, as JSON.
 
     Attributes:
-        kind: A name in the registry.
-        family: The family in a plan's `nemesis`. Empty for a fault of a scenario.
-        target: The role expression.
-        hold_s: Seconds between confirmation and heal.
+        kind: A name in the registry, or a scenario's own kind, such as `cut`.
+        family: The family in a plan's `nemesis`. Empty if `kind` is not in the registry.
+        target: The role expression. Or the group of nodes that the fault hit instead: `recovered`.
+        hold_s: The planned seconds between confirmation and heal. The fault may last longer.
         at_s: The scheduled start, in seconds from the start of the main phase.
         waited: How the fault waited for a state. None if the fault waits for no state.
-        links: The directed links that a network partition cuts.
+        links: The directed links that the fault cuts or degrades.
         roles: The roles of the targets when the fault began.
         begun: Whether the fault may have changed its targets. This becomes True just before the
             injection. So even a fault whose injection failed may have destroyed records.
         incarnations: How often each target's broker had been started before the injection, if the
             cluster counts starts. This number identifies the process that the fault hit.
-        place: The topic and partition that the fault changes. The plan names them, or they are
-            chosen at random.
+        place: The topic and partition that the target names, or that the fault has chosen. None if
+            there is no such partition.
         without_effect: A sentence that says why no effect was confirmed.
         not_healed: A sentence that says why the heal is not confirmed.
     """

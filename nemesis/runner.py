@@ -33,18 +33,19 @@ BACK_LIMIT_S = 20.0
 is down."""
 WHOLE_LIMIT_S = 20.0
 """Seconds to wait for a healthy cluster. A fault that destroys records waits for full ISRs.
-Meanwhile other faults wait until that fault has ended. A fault that disables or divides all nodes
-waits until all nodes are back."""
+Meanwhile other faults wait until that fault has ended. A fault of a kind with `Kind.divides` waits
+until no other fault disables a node."""
 GENTLE_LIMIT_S = 8.0
-"""Seconds to wait for the heal of a fault that disables no node. No other fault waits for such a
-fault. If the heal fails, it is retried later."""
+"""Seconds to wait for the heal of a fault that disables no node. Another fault waits for such a
+fault only if it destroys records, or changes the same aspect of a node. If the heal fails, it is
+retried later."""
 STRUCK_LIMIT_S = 10.0
 """Seconds that a fault waits if it must hit a node that already has a fault. If no node is down
 after this time, the fault hits its own target."""
 LATE_LIMIT_S = 1.0
 _BEYOND_S = 2.0
-"""If no broker takes over, a fault is held for this many seconds longer than the longest election
-takes."""
+"""If no broker takes over, the heal waits for the longest time of a takeover (`Plan.takeover_s`),
+and this many seconds longer."""
 LOOK_S = 0.1
 """Seconds between two checks for a state that a fault waits for."""
 SAW_STATES = 4
@@ -306,8 +307,9 @@ class Nemesis:
     def _found_room(self, life: Life, lives: Sequence[Life], stop: Event) -> bool:
         """Wait until a fault would leave a majority of nodes healthy, and reserve its room.
 
-        Return False if the fault was stopped or skipped. A fault that disables or divides all nodes
-        is skipped if a node stays down for long. Other faults may start although that node is down.
+        Return False if the fault was stopped or skipped. A fault of a kind with `Kind.divides` is
+        skipped if a node stays down for long. In a large cluster, other faults may start although
+        that node is down.
         """
         begun_s = stopwatch_s()
         while not self._room.find(life, alone=stopwatch_s() >= begun_s + STRUCK_LIMIT_S):
@@ -317,7 +319,8 @@ class Nemesis:
             late = stopwatch_s() >= begun_s + WHOLE_LIMIT_S
             if late and KINDS[life.scheduled.kind].divides:
                 life.skip(
-                    "the fault disables or divides all nodes, and an earlier fault had not ended"
+                    "the fault starts only while no other fault disables a node, and an earlier"
+                    " fault had not ended"
                 )
                 return False
         return not stop.is_set()

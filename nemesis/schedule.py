@@ -1,16 +1,18 @@
 """The fault schedule: the kinds, targets and times of faults.
 
 The functions are pure: all randomness comes from the plan's seed. The kinds and roles come from
-shuffled decks (`nemesis.decks`). Each round has every family of the plan's `nemesis` once, and
-every role once. The first round of roles begins with a leader and a follower.
+shuffled decks (`nemesis.decks`). Each round of roles has every role once, and the first round
+begins with a leader and a follower. Up to `FEW_FAMILIES` families are scheduled one after the
+other, and each round of kinds has every family once.
 
-Up to `FEW_FAMILIES` families are scheduled one after the other. If there are more families, their
-kinds are scheduled in two parallel lanes. One lane has faults that disable a node or degrade its
-links. Only one of these faults is active at a time, so that either only a minority or all nodes at
-once are hit. The other lane has faults that disable no node (clocks, leadership, topics). The lanes
-change different aspects of a node, so their faults can be combined (docs/faults.md). While a fault
-that destroys records is active, neither lane has another fault. In virtual time both lanes have all
-kinds (`nemesis.overlaps`). A plan's `level` changes these rules (`nemesis.escalated`).
+If there are more families, each round has every kind once, and there are two parallel lanes. One
+lane has faults that disable a node or degrade its links. Only one of these faults is active at a
+time, unless a heal is late and a majority is healthy anyway (`nemesis.room`). So a majority stays
+healthy, unless a single fault hits too many nodes or divides all of them. The other lane has faults
+that disable no node (`Kind.takes`), such as faults of clocks and topics. The lanes change different
+aspects of a node, so their faults can be combined (docs/faults.md). While a fault that destroys
+records is active, neither lane has another fault. In virtual time the two lanes are different
+(`nemesis.overlaps`). A plan's `level` changes these rules (`nemesis.escalated`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -43,16 +45,17 @@ class Schedule:
     Attributes:
         faults: The faults in the order of their starts.
         overlapping: True for a schedule written by hand: each fault starts at its time, even while
-            other faults are active. False for a random schedule: each fault waits for the heal of
-            the previous fault in the same lane.
-        dropped: Sentences on the families that are left out. Either the hosts or the system do not
-            support them, or the main phase is too short.
+            other faults are active. False for a random schedule: each fault waits, for a limited
+            time, for the heal of the previous fault in the same lane.
+        dropped: Sentences on the families that are left out. The hosts or the system do not support
+            them, they do not suit the plan, or the main phase is too short.
         spares_majority: Whether a fault that disables a node must wait until a majority of nodes
-            would stay healthy. In virtual time, and at high levels, all lanes together may disable
-            a majority.
-        is_supply: Whether there are more faults than time. Then a lane continues as soon as its
-            last fault is healed. Some faults that are due in the second half of the main phase may
-            never start. This is not reported.
+            would stay healthy. In virtual time with many families, and from level 4 on, all lanes
+            together may disable a majority.
+        is_supply: Whether there are more faults than time. Then a fault is due soon after the
+            planned heal of the lane's previous fault. Some faults that are due in the second half
+            of the main phase may never start. This is reported only for faults that begin alone and
+            that waited for their turn.
         lull_s: The length of the regular lulls, in which no fault begins (`nemesis.levels`). 0 for
             no lulls.
     """
@@ -71,11 +74,11 @@ def deal_schedule(
     abilities: Collection[Ability],
     why_not: Mapping[Ability, str] | None = None,
 ) -> Schedule:
-    """Return the schedule of a plan. The same plan always has the same schedule.
+    """Return the schedule of a plan. The same plan and abilities always give the same schedule.
 
     Args:
-        plan: The plan. Its `faults` are scheduled. If it has none, random faults of the families in
-            `nemesis` are scheduled, by the plan's seed.
+        plan: The plan. Its `faults` are scheduled. If `faults` is None, random faults of the
+            families in `nemesis` are scheduled, by the plan's seed.
         abilities: The abilities of hosts and system.
         why_not: The reasons why other abilities are missing. They go into the sentences on families
             that are left out.
@@ -91,7 +94,7 @@ def deal_schedule(
     dropped = _left_out(missing, plan, abilities, why_not or {})
     faults = _dealt_faults(plan, families, abilities)
     dropped += without_room(plan, list(families), faults)
-    # On simulated hosts a majority may be down.
+    # On simulated hosts with many families, a majority may be down.
     level = level_of(plan, overlaps=_overlaps(plan, families))
     return Schedule(
         faults=faults,
@@ -106,8 +109,8 @@ def deal_schedule(
 def played_families(plan: Plan, *, abilities: Collection[Ability]) -> Mapping[str, tuple[str, ...]]:
     """Return the possible families of a plan's `nemesis`, with the possible kinds of each family.
 
-    If `nemesis` is `all` or the default, families for which the main phase is too short are left
-    out.
+    If the user has named no family and written no fault, families for which the main phase is too
+    short are left out.
     """
     kinds = {
         family: tuple(
@@ -374,7 +377,7 @@ class _Lane:
         plan: The plan of the run.
         kinds: The deck of kinds.
         targets: The source of targets. The whole lane uses the random source of the targets.
-        round_of: The number of kinds in the deck. 0 means that the lane is empty.
+        round_of: The number of kinds in a round of the deck. 0 means that the lane is empty.
 
     Attributes:
         at_s: The earliest start of the next fault.
@@ -395,7 +398,7 @@ class _Lane:
 
 
 def _dealt_together(plan: Plan, lanes: Sequence[_Lane]) -> Iterator[ScheduledFault]:
-    """Yield the faults of all lanes, until no kind fits into any lane's remaining time.
+    """Yield the faults of all lanes. A lane ends when no kind of a whole round fits any more.
 
     A fault that destroys records runs alone, with a pause before and after it in which all replicas
     are in sync (`nemesis.turns`). Between two such faults, one pause is enough.

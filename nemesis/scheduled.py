@@ -7,10 +7,12 @@ from nemesis.aftermath import Strikes
 from results.record.plan import Plan
 
 MIN_HOLD_S = 4.2
-"""The shortest hold in seconds. A broker's session ends after 3 s without a heartbeat. So a shorter
-fault would not cause a change of leader."""
+"""The shortest hold in seconds, except for very short faults (`Level.moments`). By default, a
+broker's session ends after 3 s without a heartbeat. So a shorter fault may end before the leader
+changes."""
 CALM_S = 0.5
-"""Seconds after a fault and its aftermath, before the next fault begins or the main phase ends."""
+"""Seconds after a fault and its aftermath, before the main phase ends. At levels without
+aftermaths, the lane's next fault begins after this time, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class ScheduledFault:
         at_s: Seconds from the start of the main phase.
         kind: A name in the registry.
         target: A role expression. Its nodes are determined when the fault starts.
-        hold_s: Seconds from the confirmation of the fault to its heal.
+        hold_s: Planned seconds from the confirmation of the fault to its heal.
         lane: The index of the fault's lane. Faults of the same lane wait for each other. Lanes run
             in parallel.
         when: The state that the fault waits for, beginning at `at_s` (`nemesis.triggers`). None
@@ -47,7 +49,9 @@ class ScheduledFault:
 
 
 def drawn_hold_s(plan: Plan, rng: Random) -> float:
-    """Return the random hold time (s): most of the fault interval, but longer than a session.
+    """Return the random hold time (s): most of the fault interval, but at least `MIN_HOLD_S`.
+
+    The hold never takes more than 80 % of the delivery timeout.
 
     Args:
         plan: The plan of the run.

@@ -124,7 +124,7 @@ class ScriptedFaults:
 
         Args:
             node: The node.
-            wait: False to return at once after the signal.
+            wait: False to return at once. Then a background task sends the signal and waits.
         """
         fault = self._take_down("stop", node, partial(Stop, limit_s=STOP_LIMIT_S), wait=wait)
         effect = fault.life.effect if wait else None
@@ -146,7 +146,7 @@ class ScriptedFaults:
         Args:
             node: The node.
             until_back: Whether to wait until the node is registered. Otherwise a background task
-                confirms this.
+                confirms this, unless the node had ended by itself.
         """
         for fault in self._faults:
             if fault.kind in _DOWN and node in fault.targets and not fault.healing:

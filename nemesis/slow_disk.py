@@ -3,8 +3,9 @@
 A busy disk, or a disk that is about to fail, acts like this. Code that must flush before it answers
 has to wait. Examples are a quorum that counts only data on disk, and a broker that flushes before
 it acknowledges. The fault is confirmed if a test write with a flush takes the planned time, and
-took less time before the fault. The heal is confirmed if the same test write takes no longer than
-before the fault. No data is at risk, because a flush is confirmed only after it has ended.
+took less time before the fault. The heal is confirmed if the same test write takes less than twice
+the time before the fault, or less than half of the planned delay. No data is at risk, because a
+flush is confirmed only after it has ended.
 
 On real hosts every read and write is slow, too, except reads from the kernel's cache. On such
 hosts, a test page is written, flushed and read. The file system that delays the requests also
@@ -23,10 +24,10 @@ from nemesis.undo import QuickenDisk
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
 
 FLUSHES_S = (0.05, 0.2, 0.5, 1.5)
-"""The possible durations of the longest flush, in seconds. The shortest flush takes half of this
-time."""
+"""The possible durations of the longest flush in virtual time, in seconds. The shortest flush takes
+half of this time. On real hosts, each request is delayed by exactly one of these durations."""
 USUAL = 2.0
-"""After the heal, a flush may be slower than before the fault by this factor."""
+"""After the heal, a flush may take up to this many times as long as before the fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,10 @@ class SlowDisk:
             self._hosts.slow_disk(node, self._flush_s)
 
     def confirm(self, patience: Patience) -> SlowDiskEffect | LateDiskEffect | None:
-        """Confirm that a flush takes at least half of the planned time, and took less before."""
+        """Confirm that a flush takes at least half of the planned time, and took less before.
+
+        On real hosts, all requests for a test page together take at least their planned delays.
+        """
         del patience  # One measurement is enough, without a wait.
         if isinstance(self._hosts, CanFaultDisk):
             return self._late(self._hosts)
@@ -103,7 +107,7 @@ class SlowDisk:
         return None
 
     def _late(self, hosts: CanFaultDisk) -> LateDiskEffect | None:
-        """Confirm that a test page took at least as long as all its delayed requests together.
+        """Confirm that a test page took at least the planned delays of its requests together.
 
         Some requests may not occur. For example, another fault can prevent the read of the page.
         """

@@ -30,9 +30,9 @@ class HealReport:
     Attributes:
         done: Sentences on the actions that were necessary.
         failed: Sentences on everything that is not healthy.
-        undone: True if every change by Logquake is undone: links work and brokers run. `failed` may
-            still name things that only the brokers can do: some did not register in time, or did
-            not delete a fault's topics.
+        undone: If True, all changes by Logquake are undone: links work and brokers run. `failed`
+            may still name things that only the brokers can do: some did not register in time, or
+            did not delete a fault's topics.
     """
 
     done: tuple[str, ...]
@@ -117,7 +117,7 @@ def _ended(life: Life, *, undone: bool, deadline_s: float) -> tuple[bool, str | 
 def _undone(life: Life) -> bool:
     """Undo a fault, and return whether that worked. Catch all errors.
 
-    So a bug in one fault, or a full disk under the ledger, does not keep other faults active.
+    So a bug in one fault, or a full disk below the run's record, does not keep other faults active.
     """
     try:
         return life.heal()

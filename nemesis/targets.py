@@ -5,11 +5,12 @@ An expression has one of these forms:
 - a node (`n2`);
 - a number of brokers (`one`, `minority`, `majority`, `all`);
 - a role in a partition (`leader(log-0,1)`, `follower`, `followers`, `replicas`, `isr`, `last-isr`);
-- a role among the nodes that keep the metadata (`controller`, `not-controller`, `quorum-leader`,
-  `quorum-voter`, `quorum-voters`);
+- a role among the nodes that keep the metadata (`controller`, `quorum-leader`, `quorum-voter`,
+  `quorum-voters`);
+- a broker that is not the active controller (`not-controller`);
 - all brokers and controllers (`servers`);
 - ZooKeeper (`keeper`);
-- the coordinator of a consumer group or a transactional id (`coordinator(log-0)`).
+- the coordinator of a group or of a transactional id (`coordinator(log-0)`).
 
 If a role names no partition or id, a random partition or id of the run is chosen when the fault
 starts. All functions are pure: the caller passes the metadata view, the coordinator and the random
@@ -27,7 +28,7 @@ from results.record.plan import PlanError
 
 TopicPartition = tuple[str, int]
 Find = Callable[[Coordinated], str | None]
-"""The type of a function: it returns the coordinator of a group or transactional id, or None."""
+"""The type of a function that returns the coordinator of a group or transactional id, or None."""
 
 _EXPRESSION = re.compile(
     r"(?P<word>[a-z][a-z0-9-]*)(\((?P<of>[^(),]+)(,(?P<partition>\d{1,9}))?\))?"
@@ -97,7 +98,7 @@ SERVERS = "servers"
 KEEPER = "keeper"
 """The role of ZooKeeper, which has kinds of faults of its own."""
 ON_CONTROLLERS = ("controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS, SERVERS)
-"""Roles of the nodes that keep the metadata: brokers or separate controllers."""
+"""Roles that can mean separate controllers, if the cluster has them."""
 _OF_QUORUM = ("controller", "not-controller", "quorum-leader", "quorum-voter", QUORUM_VOTERS)
 COORDINATOR = "coordinator"
 

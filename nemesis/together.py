@@ -11,6 +11,8 @@ from nemesis.protocol import Fault, Site
 def widened(nodes: tuple[str, ...], kind: Kind | None, site: Site) -> tuple[str, ...]:
     """Return targets together with all brokers in the same processes.
 
+    A fault on leadership or topics touches no process, so its targets stay as they are.
+
     Args:
         nodes: The targets.
         kind: The kind of the fault. None for a fault of a scenario.
@@ -39,7 +41,7 @@ def _refuse_shared(nodes: Iterable[str], site: Site) -> None:
 
 
 def refuse_links_within(fault: Fault, site: Site) -> None:
-    """Reject a scenario's fault on a link inside one process, because it would have no effect.
+    """Reject a fault on a link inside one process, because there is no such link.
 
     Raises:
         ClusterError: There is such a link.

@@ -200,6 +200,6 @@ SAYS = {
         does="the fault creates and deletes its own topics",
         injected="CreateTopics, DeleteTopics",
         proven="the metadata of another broker has one of the topics",
-        undone="no broker has any of them in its metadata",
+        undone="no broker that responds has any of them in its metadata",
     ),
 }

@@ -1,11 +1,11 @@
 """The fault `torn-write`: only the first half of each write to a broker's disk is stored.
 
-There are two variants, of which one is chosen at random. Torn: the first half is stored and then
-the write fails with EIO, as if the power or a sector had failed in between. The stored half is not
-a complete batch. A restarting broker must find and remove this half. Short: the write returns the
-number of stored bytes (write(2) allows this). A program that continues after these bytes loses
-nothing. The fault leaves out files that Kafka maps into memory, because no error would show that a
-page was not stored. The heal repairs the disk and starts the broker.
+The fault has two variants, and chooses one at random. Torn: the first half is stored and then the
+write fails with EIO, as if the power or a sector had failed in between. The stored half usually
+ends within a batch. A restarting broker must find and remove this incomplete batch. Short: the
+write returns the number of stored bytes (write(2) allows this). A program that continues after
+these bytes loses nothing. The fault leaves out files that Kafka maps into memory, because no error
+would show that a page was not stored. The heal repairs the disk and restarts the broker.
 """
 
 from nemesis.faulty_disks import BrokenDisks

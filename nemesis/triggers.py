@@ -129,6 +129,8 @@ def look(trigger: Trigger, view: ClusterView | None) -> Sight:
 
 
 def _holds(trigger: Trigger, found: int | str) -> bool:
+    if isinstance(found, int) and found < 0:  # No response has told the epoch.
+        return False
     return _COMPARES[trigger.compare](found, trigger.wanted)
 
 

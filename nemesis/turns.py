@@ -1,14 +1,15 @@
 """Turns of the faults of several lanes: a fault that destroys records begins alone.
 
-A broker that lost records may still count as in sync. If another broker then leaves the ISR in
-order, the lost records are lost permanently. This is not a bug of the brokers, but the checkers
-would report it. So a fault that destroys a replica's records begins only after a period without
-active faults and with full ISRs. No other fault begins until there has been another such period.
-The cluster may count a dead broker as alive or in sync for a while (`cluster.sessions.hidden_s`).
-The period is longer than this time, so the metadata at its end is newer than all earlier faults.
+A broker that lost records may still count as in sync. If another broker is then stopped cleanly and
+leaves the ISR, the lost records are lost permanently. This is not a bug of the brokers, but the
+checkers would report it. So a fault that destroys a replica's records begins only after a period
+without active faults and with full ISRs. No other fault begins until there has been another such
+period, or until a time limit. The cluster may count a dead broker as alive or in sync for a while
+(`cluster.sessions.hidden_s`). The period is at least this long, so the metadata at its end is newer
+than all earlier faults.
 
 Due faults wait in a queue. A fault that begins alone waits until all faults ahead of it have ended.
-Any other fault waits only while a fault that begins alone is ahead of it.
+Any other fault waits only while a fault that begins alone is ahead of it, or during a lull.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -131,12 +132,12 @@ class Turns:
     def taken(
         self, life: Life, *, patience: Patience, mend: Callable[[], object]
     ) -> Iterator[None]:
-        """Keep the turn of a fault while the block executes it.
+        """Keep the turn of a fault while the `with` block executes the fault.
 
         Args:
             life: The fault.
             patience: After a fault that ran alone, all other faults wait until all replicas are in
-                sync, at most for this time.
+                sync for a while. If they are not in sync after this time, the wait ends.
             mend: A function to call repeatedly. It tries to heal the fault if its broker is late.
         """
         try:

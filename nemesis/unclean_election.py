@@ -1,10 +1,10 @@
 """The fault `unclean-election`: a replica outside the ISR is elected while the whole ISR is down.
 
 The fault reaches this state in four steps. It kills one replica, which falls behind. It kills all
-replicas that are still in sync. It starts the first replica again. It requests that this replica is
-elected. The records that this replica never had are lost. Kafka documents this for unclean
-elections. The contract judge allows this loss, and names the election. The heal starts the other
-replicas, which truncate their logs to match the new leader's log.
+other replicas. It starts the first replica again. It requests that this replica is elected. The
+records that this replica never had are lost. Kafka documents this for unclean elections. The
+contract judge allows this loss, and names the election. The heal starts the other replicas, which
+truncate their logs to match the new leader's log.
 
 The election needs a metadata quorum. If the brokers themselves keep the metadata, a majority of
 them must be alive as soon as the replica is back.
@@ -31,8 +31,8 @@ BEHIND_S = 1.0
 """For this many seconds, the other replicas accept writes that the killed replica does not get."""
 BACK_LIMIT_S = 60.0
 ELECTED_LIMIT_S = 15.0
-"""Seconds to confirm the election. This limit is long, because the loss of records is allowed only
-if the election was observed."""
+"""Seconds to confirm the election. This limit is long, because an observed election restricts
+the losses that the judge allows. Without it, the judge may allow the loss of any record."""
 
 
 class UncleanElection:
@@ -75,7 +75,7 @@ class UncleanElection:
 
     @property
     def place(self) -> Place:
-        """Return the partition. It is recorded early, so that it is allowed to lose records."""
+        """Return the partition. It is recorded before the injection, so that losses are excused."""
         return self._partition.place
 
     def undo(self) -> tuple[Restart, ...]:
@@ -182,7 +182,7 @@ def _refuse_without_majority(replicas: Sequence[str], site: Site) -> None:
         raise ClusterError(
             f"with {len(replicas)} replicas on {voters} nodes that also keep the metadata, no"
             " majority of the metadata quorum would stay up to elect a leader; use --replication"
-            " 2, or separate controllers (--system kafka:VERSION:controllers)"
+            " 2, or separate controllers (--system kafka:VERSION:controllers), or more nodes"
         )
 
 

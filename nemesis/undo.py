@@ -1,4 +1,9 @@
-"""Undo steps of faults, as plain data. They are written to the ledger before the fault begins."""
+"""Undo steps of faults, as plain data. They are written to the ledger before the fault begins.
+
+If a run is dead, only `Resume` and `FlipBack` are taken from its ledger. All other changes end with
+the run's machines and processes, or the heal of the hosts removes them. For an attached cluster,
+`cluster.systems.attached.mending` undoes faults without the ledger.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -28,7 +33,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Start a node's broker again. This is not needed for a dead run."""
+    """Start a node's broker again."""
 
     kind: Literal["restart"] = "restart"
     node: str
@@ -36,7 +41,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Remove a cut. For a dead run this is not needed, because its cuts end with its machines."""
+    """Remove a cut. A dead run's cuts end with its machines, or its ssh hosts remove them."""
 
     kind: Literal["join"] = "join"
     cut_id: str
@@ -54,7 +59,7 @@ class Unshape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unblock:
-    """Stop dropping packets of some connections. A dead run's blocks end with its machines."""
+    """Stop dropping packets of some connections. For a dead run, see `Join`."""
 
     kind: Literal["unblock"] = "unblock"
     block_id: str
@@ -124,7 +129,7 @@ class MendDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
-    """Restore the replicas of a partition. A dead run's cluster ends with its hosts."""
+    """Restore the replicas of a partition. A dead run's cluster or topics are removed."""
 
     kind: Literal["reassign"] = "reassign"
     topic: str
@@ -134,7 +139,7 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTopics:
-    """Delete all topics with a prefix. A dead run's cluster ends with its hosts."""
+    """Delete all topics with a prefix. For a dead run, see `Reassign`."""
 
     kind: Literal["drop-topics"] = "drop-topics"
     prefix: str

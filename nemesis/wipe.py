@@ -1,13 +1,14 @@
-"""The fault `wipe`: a broker is stopped, its replicas are deleted, and it starts on an empty disk.
+"""The fault `wipe`: a broker is stopped, its replicas are deleted, and it starts without them.
 
-The effect is the same as after a replacement of the disk. The fault deletes all partition folders
-and the checkpoints of the log folder (recovery points, high watermarks, log start offsets, cleaner
-offsets). It also deletes the marker of a clean shutdown. Because this marker is missing, KRaft's
-controllers know that the broker may lack records (KIP-966). `meta.properties` stays, so that the
-broker keeps its identity. The metadata log stays too, because a voter without it would have
-forgotten its votes. The loss of votes would be another fault, and Kafka does not promise to survive
-it. The heal starts the broker, which fetches everything from the leaders again. The records that no
-other replica has are lost permanently. The contract judge allows this loss (`wipe`).
+The effect on the replicas is the same as after a replacement of the disk. The fault deletes all
+partition folders and the checkpoints of the log folder (recovery points, high watermarks, log start
+offsets, cleaner offsets). It also deletes the marker of a clean shutdown. Because this marker is
+missing, KRaft's controllers know that the broker may lack records (KIP-966). `meta.properties`
+stays, so that the broker keeps its identity. The metadata log stays too, because a voter without it
+would have forgotten its votes. The loss of votes would be another fault, and Kafka does not promise
+to survive it. The heal starts the broker, which fetches everything from the leaders again. The
+records that no other replica has are lost permanently. The contract judge allows this loss
+(`wipe`).
 """
 
 from pathlib import PurePosixPath
@@ -52,7 +53,7 @@ class Wipe:
         self._started_s, self._healed_s = stopwatch_s(), 0.0
 
     def undo(self) -> tuple[Restart, ...]:
-        """Return the undo steps that start the brokers. These fetch the deleted records again."""
+        """Return the undo steps that start the brokers. The brokers fetch the records again."""
         return tuple(Restart(node=node) for node in self.targets)
 
     def inject(self) -> None:
@@ -154,7 +155,7 @@ def _without_checkpoints(disk: Disk, logs: Logs) -> tuple[str, ...]:
 
 SAYS = {
     "wipe": InWords(
-        does="a broker comes back with an empty disk",
+        does="a broker comes back without its replicas",
         injected="SIGTERM; deletion of all replicas and checkpoints except the metadata log",
         proven="no file of these replicas exists",
         undone="a start; the replicas that are in the ISR again",

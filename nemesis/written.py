@@ -33,7 +33,7 @@ def refuse_senseless(fault: PlannedFault, plan: Plan, roster: Roster) -> None:
         roster: All possible targets.
 
     Raises:
-        PlanError: The fault is not possible. The message is one sentence with the reason and a
+        PlanError: The fault is not possible. The message has the reason and, if there is one, a
             remedy.
     """
     kind_named(fault.kind)
@@ -112,7 +112,8 @@ def _reasons_of_target(fault: PlannedFault, target: Target, roster: Roster) -> I
         )
     if kind.only and target.word not in {*kind.only, *roster.everybody}:
         yield (
-            f"has the target {fault.target!r}, but this kind accepts only {' or '.join(kind.only)}"
+            f"has the target {fault.target!r}, but of all roles this kind accepts only"
+            f" {' or '.join(kind.only)}"
         )
     if kind.least_targets > 1 and target.word in roster.everybody:
         yield (
@@ -139,7 +140,7 @@ def _alls(roster: Roster) -> Mapping[str, tuple[str, tuple[str, ...]]]:
 
 
 def _nodes_of(target: Target, roster: Roster) -> set[str]:
-    """Return the nodes of a target. Empty for roles that can be resolved only with metadata."""
+    """Return the nodes of a target. Empty for roles that are resolved when the fault starts."""
     if target.word in (alls := _alls(roster)):
         return {*alls[target.word][1]}
     return {*roster.nodes} if target.word == "all" else {target.word} & {*roster.everybody}

@@ -2,14 +2,14 @@
 
 Each op that sends is one transaction, also if its `f` is not `txn`. The op's outcome is the outcome
 of all its sends, as in Jepsen. Polls are `read_committed`. A key is a partition. Key 5 is partition
-5 of a topic named `key`. Each key that is not a number has its own topic, with the name of the key.
-Integer values from 0 to 2^62 stay as they are. Other values get numbers from 2^62 on, which
-`History.names` lists.
+5 of a topic named `key`. Each key that is not a number from 0 to 2^31 - 1 has its own topic, with
+the name of the key (in quotes if the name is `key`). Integer values from 0 to 2^62 - 1 stay as they
+are. Other values get numbers from 2^62 on, which `History.names` lists.
 
-An op's id is the index of its invocation in the history. If the entries have no index, or indexes
-that do not increase, the id is the position of the invocation among the clients' entries, from 0.
-Times keep the order of entries: each entry is later than the one before it. Entries with equal
-times get different times. So real-time order is the order of entries, as in Jepsen.
+An op's id is the index of its invocation in the history. If any entry has no index, or the indexes
+do not increase, the id is the position of the invocation among the clients' entries, from 0. Times
+keep the order of entries: each entry is later than the one before it. Entries with equal times get
+different times. So real-time order is the order of entries, as in Jepsen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from checkers.positions import LEFT_OUT, REBALANCES, SUBSCRIBE
 from results.record.terms import F, Outcome
 
 TOPIC = "key"
-"""The topic of all keys that are numbers."""
+"""The topic of all keys that are numbers from 0 to `_MAX_PARTITION`."""
 _MAX_PARTITION = 2**31 - 1
 SEND = frozenset({"send", ":send"})
 POLL = frozenset({"poll", ":poll"})
@@ -82,7 +82,10 @@ class Collector:
         return len(self._rows.times) - 1
 
     def op(self, begun: int, *, process: int, f: str, ended: int, outcome: int, where: str) -> int:
-        """Add an op and return its row; `begun` and `ended` are its entries (-1 for an open op)."""
+        """Add an op, and return its row.
+
+        `begun` and `ended` are the positions of the op's entries. `ended` is -1 for an open op.
+        """
         self._rows.ops.append((begun, process, f, ended, outcome))
         self._wheres.append(where)
         return len(self._rows.ops) - 1
@@ -195,10 +198,11 @@ def moved(
 ) -> list[tuple[int, int, str]]:
     """Return the rows of a new assignment.
 
-    The new assignment replaces the earlier assignment of the process. If a key stays assigned, the
-    process continues from its position. No history shows where the process starts to read a new
-    key: at the group's committed offset, or at the beginning. So a new key is recorded as a
-    subscription, because a subscription may start at any offset.
+    The new assignment replaces the earlier assignment of the process. If an `assign` names a key
+    that was assigned before, the process continues from its position. No history shows where the
+    process starts to read a new key: at the group's committed offset, or at the beginning. So a new
+    key is recorded as a subscription, because a subscription may start at any offset. A `subscribe`
+    records all its keys in this way.
 
     Args:
         row: The op's row.
@@ -220,7 +224,7 @@ def place_of(key: object) -> Place:
     In JSON, the keys of a poll's map are strings. So a string of digits counts as a number.
 
     Raises:
-        TypeError: The key is neither a number nor a string.
+        TypeError: The key is null, a boolean, a float, a list or a map.
     """
     if isinstance(key, bool | float | list | dict | None):
         raise TypeError("a key must be a number or a word")
@@ -232,7 +236,7 @@ def place_of(key: object) -> Place:
 
 
 class _Numbered:
-    """An object that assigns numbers to values that are not integers, or are too large."""
+    """An object that assigns numbers to values that are not integers, or negative, or too large."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}

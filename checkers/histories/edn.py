@@ -30,13 +30,13 @@ _TOKENS = re.compile(
     | \#[^\s,;"\[\](){}]+           # A tag.
     | \\(?:[^\s,\[\](){}]+|.)       # A character.
     | ;.*                           # A comment.
-    | [^\s,]                        # Nothing that may stand here.
+    | [^\s,]                        # Any other character: a mistake.
     """,
     re.VERBOSE,
 )
 _INTEGER = re.compile(r"[+-]?\d+N?\Z")
 _DEEPEST = 1024
-"""The maximum nesting depth of collections, as in JSON. A history has five levels."""
+"""The maximum nesting depth of collections, as in orjson. A history has five levels."""
 _CLOSES = {"[": "]", "(": ")", "{": "}", "#{": "}"}
 _REFUSED = frozenset({"#", "#_"})
 _STRANGE = frozenset('"#\\')

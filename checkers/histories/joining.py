@@ -33,7 +33,8 @@ class _Joined:
         retired: Processes that must not begin another op.
         entries, rows: The number of entries and of rows so far.
         words: A number for each `f` of ops.
-        ops: Columns of ops as in `Columns`, one tuple for each stretch.
+        ops: Columns of ops as in `Columns`: one tuple for each stretch, and at last one tuple for
+            the ops that never ended.
         parts: The effects of the ops.
     """
 
@@ -175,7 +176,7 @@ def _moves(
 
 
 def _met(rows: Ints, process: Ints, deeds: Sequence[tuple[Ints, ...]]) -> list[set[int]]:
-    """Return, for each assignment, the places that its process used since its last assignment."""
+    """Return, for each assignment, the places that its process used since the assignment before."""
     if not len(rows):
         return []
     touched, places = (stack([columns[side] for columns in deeds]) for side in (0, 2))

@@ -7,10 +7,11 @@ There are two kinds of JSON lines. Either each line is a history, `{"name": ...,
 each line is an op, and the file is one history. Ops have the same keys as in EDN, but without the
 colon (`rebalance_log` is `rebalance-log`). In a poll's map, the keys are strings.
 
-Empty lines are skipped. Any other content raises an error that names the line.
+Empty lines are skipped, and comments in EDN. Any other content raises an error, which names the
+line if one line is wrong.
 
-A long file that holds one history, with one entry on each line, is read in parallel stretches
-(`stretches`). If the file is not regular, it is read again from the start, line by line.
+A long file without gzip that holds one history, with one entry on each line, is read in parallel
+stretches (`stretches`). If the file is not regular, it is read again from the start, line by line.
 """
 
 import gc
@@ -45,7 +46,8 @@ def read_histories(
     Args:
         path: The file.
         spread: The function that reads stretches of the file in parallel.
-        stretch_bytes: The minimum length of a stretch. A shorter file is read at once.
+        stretch_bytes: A file of at most this length is read at once. A longer file is divided into
+            shorter stretches, but not into more than `regular_history` allows.
 
     Raises:
         HistoryError: The file or its content is wrong.

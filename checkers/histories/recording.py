@@ -99,7 +99,8 @@ class Recording:
         """Give the outcome `info` to the ops that are still open, and return the history.
 
         Raises:
-            HistoryError: A value was sent twice to one key, or an offset is not a number.
+            HistoryError: A value was sent twice to one key, an offset is not a number, or an open
+                op has a value of a wrong shape.
         """
         for process, begun in list(self._open.items()):
             self._take(process, begun, begun.value, ended=(NONE, _INFO))

@@ -31,7 +31,7 @@ def regular_history(path: Path, name: str, spread: Spread, *, stretch_bytes: int
         path: The file, which is not compressed.
         name: The history's name.
         spread: The function that reads stretches in parallel.
-        stretch_bytes: The minimum length of a stretch.
+        stretch_bytes: The maximum length of a stretch, if `_STRETCHES` of them are enough.
     """
     with path.open("rb") as file:
         begin = file.read(len(_ENTRY_OF_EDN))

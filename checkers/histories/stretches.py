@@ -1,13 +1,12 @@
-"""Read one stretch of a history's file.
+"""Read one stretch of a history's file, so that several stretches can be read in parallel.
 
-Because of this, the stretches of a long file can be read in parallel. A stretch has no information
-about earlier lines. A stretch lists the ops that are open at its end, and the ends of ops that
-began earlier. `joining` joins the stretches of a file.
+A stretch has no information about earlier lines. A stretch lists the ops that are open at its end,
+and the ends of ops that began earlier. `joining` joins the stretches of a file.
 
-This reader reads only regular files: each line has one entry, values are integers, and no entry
-contradicts another. For any other file it raises `IrregularError`. `recording` then reads the file
-from its start. That module knows all formats, and reports errors with the line. Both readers give
-equal results for regular files, and a test compares them.
+This reader reads only regular files: each line has one entry, values are integers from 0 to
+2^62 - 1, and no entry contradicts another. For any other file, `read_stretch` returns None. Then
+`reading` reads the file from its start, line by line. It knows all formats, and reports errors with
+the line. Both readers give equal results for regular files, and a test compares them.
 """
 
 import gc

@@ -21,7 +21,7 @@ Place = tuple[str, int]
 TOPIC_ID = "history"
 """The id of all topics, because histories have no topic ids."""
 FIRST_NUMBERED = 1 << 62
-"""The first number that is used for values that are not integers."""
+"""The first number for values that are not integers, or that are negative or too large."""
 _OK = 0
 _NO_MOVES = ((), (), ())
 _FEW = 127

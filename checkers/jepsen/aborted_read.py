@@ -1,6 +1,6 @@
 """G1a by Jepsen's definition: an ok op read a value of a send that certainly failed.
 
-Definition: an op that ended ok returned a value of an op that ended with `fail`. Each such read
+Definition: an op that ended ok returned a value of a send that ended with `fail`. Each such read
 counts.
 
 Why it proves something: `fail` means that the send certainly has no effect, so no reader may get

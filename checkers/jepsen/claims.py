@@ -1,7 +1,8 @@
 """The log of a partition as Jepsen sees it: the pairs of offset and value that clients got.
 
-A record that a reader got counts, even if the reader's op failed. An acknowledgement counts only if
-its send certainly committed. An offset may have several values, and a value several offsets.
+A record that a reader got counts, even if the reader's op failed. With transactions, only
+read_committed readers count (`checkers.group`). An acknowledgement counts only if its send
+certainly committed. An offset may have several values, and a value several offsets.
 """
 
 import numpy as np

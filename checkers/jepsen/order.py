@@ -7,10 +7,10 @@ next op read from the partition, also if that op failed. The distance between th
 values must be one. A larger distance is a `poll-skip`, a smaller one a `nonmonotonic-poll`.
 
 For sends, the rule compares ops whose outcome is ok or info (`nonmonotonic-send`). Inside one op,
-the rule compares neighbouring values (anomalies whose names begin with `int-`). A value with an
-unknown index is not an anomaly. After an assignment without the partition, the process's position
-is forgotten. After an assignment with the partition, the position stays. See Jepsen's
-`jepsen.tests.kafka`.
+the rule compares neighbouring values (anomalies whose names begin with `int-`). Reads inside an op
+with a rebalance are not compared. A value with an unknown index is not an anomaly. After a seek, or
+an assignment without the partition, the process's position is forgotten. After an assignment with
+the partition, the position stays. See Jepsen's `jepsen.tests.kafka`.
 
 With Jepsen as the judge, these seven checks (`CHECKERS`) replace `poll_order` and `send_order`.
 """
@@ -117,8 +117,8 @@ class _Kind:
             broken=_broken(group.facts) if self.apart else (),
         )
         why = (
-            "no process handled two records one after another, so a wrong distance could not be"
-            " detected"
+            "no process handled two records with known log positions one after another, so a"
+            " wrong distance could not be detected"
         )
         return could_not_show(found, why, given=bool(rows.num_rows))
 

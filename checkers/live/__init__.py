@@ -2,7 +2,7 @@
 
 - `kernels`: the checks that can judge a run before its end.
 - `window`: the recent rows of the run, in bounded memory.
-- `history`: a filter that drops an old answer about a leader or a replica if it adds nothing new.
+- `history`: a filter that drops old answers about leaders and replicas, to save memory.
 - `look`: one pass of the checks. Two passes that agree make a violation.
 
 No code in this package reads files. `harness.watcher` reads them.

@@ -1,4 +1,4 @@
-"""Drop old answers about leaders and replicas, to save memory, if they add nothing new.
+"""Drop old answers about leaders and replicas, to save memory.
 
 The answers come from observers, which ask brokers during the run.
 
@@ -6,9 +6,10 @@ The answers come from observers, which ask brokers during the run.
 - If successive older answers have the same content, only the first and the last are kept. These two
   answers show when a leader epoch, an ISR or a broker's incarnation began.
 - Very old answers are kept only if they are the first of a series. If a later answer differs from
-  it, the first answer shows that something changed.
+  the first answer, something changed.
 
-Nothing is lost, because each dropped row was already compared with its neighbours.
+Each dropped row was already compared with its neighbours. The judge at the run's end reads all rows
+again.
 """
 
 import numpy as np

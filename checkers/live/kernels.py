@@ -1,9 +1,10 @@
 """Select the checks that can judge a run before its end.
 
-A check runs during the run only if the final judge must find the same anomaly again. There are
-three such cases:
+A check runs during the run only if the final judge must find the same anomaly again. There are four
+such cases:
 
 - The anomaly is proved by rows that stay in the run's record until the end (`Proof.TOLD`).
+- The same is true, and these rows are only responses to observers (`Proof.OBSERVED`).
 - The replicas' files are copied immediately, and the final judge reads the copies (`Proof.COPIED`).
 - A record is missing from every replica, so it cannot come back (`Proof.GONE`).
 

@@ -1,12 +1,12 @@
-"""One pass of the checks over a running run. If two passes agree, there is a violation.
+"""One pass of the checks over a run in progress. If two passes agree, there is a violation.
 
 A pass judges the window (the recent rows) as if the run ended now. A finding counts only if the
 final judge would count it, too, with the facts that are known now.
 
 Brokers change while they are asked and while files are read, so one pass can be wrong. A violation
-therefore needs two passes in a row that find the same anomaly at the same place. If the judge
-allows some losses, an answer that excuses a loss may arrive a few seconds late. In that case the
-two passes must be at least `SETTLED_NS` apart.
+therefore needs two passes that find the same anomaly at the same place. Each pass in between must
+find it, too. If the judge allows some losses, an answer that excuses a loss may arrive a few
+seconds late. In that case the two passes must be at least `SETTLED_NS` apart.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,8 @@ from results.record.verdict import Example
 SETTLED_NS = TOLD_LATE_NS + NS_PER_S
 """After this time, brokers have reported every fact that may excuse a loss."""
 OBSERVED_EVERY = 3
-"""Only every third pass compares brokers' answers, because the comparison is costly."""
+"""Only every third pass compares brokers' answers, because the comparison is costly. While an
+anomaly is suspected, every pass compares them."""
 _LOST = 5
 Identity = tuple[str, str, int, int]
 
@@ -182,11 +183,11 @@ class _View:
             yield replace(each, anomalies=kept, beyond=())
 
     def _gone(self) -> Group | None:
-        """Return a group with only the acknowledged sends whose records are in no replica's log.
+        """Return a group with acknowledged sends whose records are in no replica's log.
 
-        The sends were acknowledged before the logs were read. So a replica that had such a record
-        has dropped it. The result is None if no record is missing, or if a log was not read to its
-        end.
+        The group has at most `_LOST` of these sends. The sends were acknowledged before the logs
+        were read. So a replica that had such a record has dropped it. The result is None if no
+        record is missing, if a log was not read to its end, or if the system shows no logs.
         """
         whole = self.facts.shows(Sight.REPLICA_LOGS) and self.window.logs_are_whole(self.place)
         if "sends" not in self.tables or not whole:

@@ -1,7 +1,7 @@
-"""The recent rows of a running run.
+"""The recent rows of a run in progress.
 
-In these rows, an anomaly may still appear. The window of each partition begins at an offset, its
-low end. Rows of lower offsets are dropped. The low end moves above a record when three conditions
+These rows may still show a new anomaly. The window of each partition begins at an offset, its low
+end. Rows of lower offsets are dropped. The low end moves above a record when three conditions
 hold: the record is old, every replica has it, and the last leader reported it as committed. Other
 records stay. If too many records stay, the oldest records are dropped. Then only the final judge
 checks these records.
@@ -45,7 +45,7 @@ STREAMS = (
 )  # fmt: skip
 """The live streams that the checks need during the run."""
 KEEP_NS = 15 * NS_PER_S
-"""The minimum time for which rows stay in the window."""
+"""The minimum time for which rows stay in the window, unless there are too many rows."""
 HISTORY_NS = 300 * NS_PER_S
 """Older answers of observers are reduced to the first answer of each series."""
 ROOM_S = 30
@@ -83,7 +83,7 @@ class Copy:
 
 
 class Window:
-    """The recent rows of a running run, and the records of its replicas' logs.
+    """The recent rows of a run in progress, and the records of its replicas' logs.
 
     Args:
         plan: The run's plan.
@@ -200,7 +200,7 @@ class Window:
     def differ(self, place: TopicPartition) -> bool:
         """Return whether two replicas of a partition hold different records.
 
-        Only offsets that both logs cover are compared.
+        Offsets after the last record of either log are not compared.
         """
         copies = [copy.rows for copy in self.copies[place].values()]
         return any(_differ(one, other) for one, other in combinations(copies, 2))
@@ -282,7 +282,7 @@ class Window:
         return max(known, max(ends, default=0) - room)
 
     def _forget_ops(self, writer: str, now_ns: int) -> None:
-        """Drop a writer's ops, except open ops and ops that have a row in the window."""
+        """Drop a writer's ops, except ops with a row in the window, and recent unanswered ops."""
         streams, whole = self._streams[writer], self._whole[writer]
         ops, sends, polls = whole["ops"], whole["sends"], whole["polls"]
         waits = (ints(sends, "offset") < 0) & (ints(sends, "invoke_ns") >= now_ns - self._open_ns)
@@ -341,7 +341,7 @@ def _from(rows: pa.Table, low: int) -> pa.Table:
 
 
 def _differ(one: pa.Table, other: pa.Table) -> bool:
-    """Return whether the rows of two replicas differ in the range that both cover."""
+    """Return whether the rows of two replicas differ up to the end of the shorter log."""
     offsets, others = ints(one, "offset"), ints(other, "offset")
     if not len(offsets) or not len(others):
         return False

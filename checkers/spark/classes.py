@@ -38,9 +38,9 @@ def kept_classes(java: Path, scratch: Path) -> Iterator[tuple[str, ...]]:
         scratch: The session's folder.
 
     Yields:
-        Flags for Java. Java must end before the `with` block ends. When the block ends, a new
-        archive is stored. The archive is not stored after a call of `drop_classes`, or after an
-        exception.
+        Flags for Java; empty if no archive can be used or written. Java must end before the `with`
+        block ends. When the block ends, a new archive is stored. The archive is not stored after a
+        call of `drop_classes`, or after an exception.
     """
     with ExitStack() as held:
         try:

@@ -155,9 +155,9 @@ def _take(steps: Steps) -> Iterator[tuple[Step, Found]]:
 
 
 def load_directly(context: SparkContext, at_once: int) -> None:
-    """On each core, run a task that imports this module and all checks.
+    """On each core, start a task's process. Its parent (`daemon.py`) imports all checks first.
 
-    Spark keeps the processes of these tasks for later tasks (`spark.python.worker.reuse`).
+    Spark keeps these processes for later tasks (`spark.python.worker.reuse`).
     """
     _in_tasks(context, range(at_once), lambda core: iter((core,)))
 

@@ -1,4 +1,4 @@
-"""The engine with Spark: one job ingests all runs, and one job judges all their groups.
+"""The engine with Spark: a few jobs ingest all runs, and a few jobs judge all their groups.
 
 There are two routes to the tables of a group (`checkers/groups.py` separates them). In `direct.py`,
 tasks read the run's files themselves: on this machine, or at the same path on all machines. In

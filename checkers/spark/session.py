@@ -1,8 +1,9 @@
 """Start and stop Spark, without output to the terminal and without files left behind.
 
 Spark uses loopback only, unless a cluster is named. The JVM writes its output to a file in a
-temporary folder. If Spark does not start, the error message contains the end of that file. Spark
-does not depend on HOME here. An ordinary user in a separate namespace can run Spark (tested).
+temporary folder. If Spark does not start, the error message contains the message of Java's
+exception, or else the last line of that file. Spark does not depend on HOME here. An ordinary user
+in a separate namespace can run Spark (tested).
 """
 
 import logging

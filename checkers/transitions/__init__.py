@@ -2,7 +2,7 @@
 
 A transition is a protocol event, such as an election with a certain cause. The list is in
 `results.record.transitions`. Each module finds the transitions of one area in a group's rows. The
-module's docstring names the columns. The docstring also says what proves a transition, and what
+module's docstring names the tables. The docstring also says what proves a transition, and what
 does not. Transitions measure coverage. Transitions are not checks, and do not blame a broker.
 `tables.py` counts transitions, and pairs of consecutive transitions.
 

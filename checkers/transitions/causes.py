@@ -5,7 +5,7 @@ with or without a fault, takes precedence over a fault that only slows the broke
 
 A fault that was in force need not be the cause of the election. But if no fault was in force, no
 scheduled fault caused the election. A leader may also be replaced because a fault hit the active
-controller. At first, the next controller regards all brokers as dead.
+controller or ZooKeeper. At first, the next controller may not know which brokers are alive.
 """
 
 from collections.abc import Mapping
@@ -112,7 +112,10 @@ def cause_of(facts: RunFacts, node: str, span: Span, place: tuple[str, int] | No
 
 
 def _was_controller_hit(facts: RunFacts, span: Span) -> bool:
-    """Return whether a fault hit the active controller in a time span or shortly before."""
+    """Return whether a fault hit the active controller or ZooKeeper.
+
+    The fault must have been in force in the time span, or shortly before it.
+    """
     return any(
         each.family in _KEEPER or (each.controller and bool(harm_of(each)))
         for each in facts.disturbances

@@ -1,4 +1,4 @@
-"""Find moves of the coordinators of groups, transactions and share groups.
+"""Find changes of the coordinators of groups, transactions and share groups, above all moves.
 
 Moves during an active operation are counted separately. A coordinator is the leader of one
 partition of an internal topic. The controllers' log shows when a coordinator moves
@@ -62,7 +62,7 @@ class _Move:
 
 
 def find(group: Group, places: Places) -> None:
-    """Add all moves of a run's coordinators to the transitions in `places`."""
+    """Add all changes of a run's coordinators, and truncations, to the transitions in `places`."""
     facts, moves = group.facts, list[_Move]()
     for topic, of in _TOPICS:
         threads: dict[int, set[int]] = {}
@@ -159,7 +159,7 @@ def _changes(known: Sequence[Reign], end_ns: int) -> Iterator[tuple[str, int, tu
 
 
 def _how(last: int, leader: int, *, vacant: bool) -> str:
-    """Return the name of a coordinator's change; "" if the previous coordinator is unknown.
+    """Return the name of a coordinator's change; "" for no change or an unknown predecessor.
 
     Args:
         last: The last broker that led the coordinator's partition. -1 if no such broker is known.

@@ -1,6 +1,7 @@
 """Find a partition's elections (with causes), times without a leader, and outdated answers.
 
-The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch is an election.
+The source is `leadership`, as `reigned.py` prepares it: each higher leader epoch with a leader is
+an election, except the first.
 `causes.py` names the faults that hit the replaced leader. If a leader's broker ended, the election
 also removes that broker from the ISR. If the old leader stays in the ISR, it was replaced on
 purpose: on request, or because another replica is the preferred leader. The controllers' log shows

@@ -1,7 +1,7 @@
 """Find the changes of a partition's ISR, and name them by the size before and after.
 
-The source is `leadership`, as `reigned.py` prepares it: each step has an ISR. A leader change may
-change the ISR in the same step. The step then counts as both changes.
+The source is `leadership`, as `reigned.py` prepares it. A step without a recorded ISR is ignored. A
+leader change may change the ISR in the same step. The step then counts as both changes.
 
 What would not prove it: the metadata of a follower, because this metadata may be old. With
 ZooKeeper, two changes between two answers look like one change.

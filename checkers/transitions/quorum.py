@@ -10,9 +10,10 @@ times are ordered by epoch. Only states of the same voter form pairs. At equal t
 state comes before the states of the next epoch. The votes of an epoch come before the election in
 that epoch.
 
-What would not prove it: states after the leader of the last reported epoch, because stopping the
-servers causes such states. A log that was deleted by log rotation. If no log contains the states,
-the states are unknown, because answers do not contain states.
+What would not prove it: states of epochs after the last reported epoch, and the end of a leader's
+or follower's state in that epoch. Stopping the servers causes such states. A log that was deleted
+by log rotation. If no log contains the states, the states are unknown, because answers do not
+contain states.
 """
 
 from collections.abc import Iterator
@@ -125,7 +126,10 @@ def _add_votes(states: pa.Table, epochs: _Epochs, events: Events) -> None:
 
 
 def _add_two_leaders(told: pa.Table, events: Events) -> None:
-    """Add, for each epoch, the first answer of the epoch's leader after a later leader answered."""
+    """Add, for each epoch, the first answer of its leader that is certainly after a later leader's.
+
+    An answer may be `_LATE_NS` older than its recorded time.
+    """
     lead = select(told, equal(told, "role", "leader"))
     times, epochs = ints(lead, "observed_ns"), ints(lead, "epoch")
     for epoch in np.unique(epochs).tolist():

@@ -19,7 +19,10 @@ from checkers.transitions.events import Events, end_of_run_ns
 
 
 def find(group: Group, events: Events) -> None:
-    """Add the replicas' recoveries and changes of the log start to the transitions in `events`."""
+    """Add the replicas' recoveries and changes of the log start to the transitions in `events`.
+
+    If a fault recreated the topic, add this, too.
+    """
     states = group.table("replica_states")
     times = ints(states, "observed_ns")
     told = ~present(states, "snapshot") & (times >= 0) & (times < end_of_run_ns(group.facts))

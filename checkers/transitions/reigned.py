@@ -154,7 +154,10 @@ def _believed(group: Group) -> list[Step]:
 
 
 def _ascending(rows: pa.Table) -> list[Step]:
-    """Return rows as steps, sorted by time. Drop a row if an earlier row has a higher epoch."""
+    """Return the rows that change the epoch or the ISR as steps, sorted by time.
+
+    Drop a row if an earlier row has a higher epoch, or another leader in the same epoch.
+    """
     order = np.argsort(ints(rows, "observed_ns"), kind="stable")
     columns: list[Ints] = [
         ints(rows, name)[order] for name in ("observed_ns", "leader", "leader_epoch")

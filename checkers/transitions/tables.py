@@ -102,7 +102,10 @@ def _counted(events: Events) -> Iterable[dict[str, object]]:
 
 
 def _paired(events: Events) -> Iterable[dict[str, object]]:
-    """Yield the successions of a place, sorted by name. Count all threads of the place together."""
+    """Yield the successions of a place, sorted by name; none for the run itself.
+
+    The counts of all threads of the place are added.
+    """
     threads: dict[tuple[str, str], dict[str, Ints]] = {}
     for name, of, times in events.items() if events.place != RUN else ():
         if len(known := times[times >= 0]):

@@ -1,19 +1,22 @@
 """Find truncations of replicas, by reason and length.
 
 The source is `truncations`: brokers' own logs name the replica, the truncation offset, and in most
-cases the reason. These lines have no time on the run's clock. There are three ways to find a time:
+cases the reason. These lines have no time on the run's clock. If a row has a time, that time
+counts. Otherwise, there are three ways to find a time:
 
 - A follower truncates its log when it begins to follow a leader. If the named leader led only once
   since the epoch that the line names, the truncation happened while this leader led. The first
   answer in this period that shows a shorter log gives the time. If there is no such answer, the
-  replica's first answer in this period gives the time.
+  replica's first answer in this period gives the time. Without any answer, the first report of the
+  leader gives the time.
 - Otherwise, if exactly one answer shows that the log end fell to the truncation offset or below,
   the time of this answer counts.
 - If a log was truncated only once, and exactly one answer shows a shorter log, the time of this
   answer counts. The log may have grown again before this answer.
 
-The length comes from `replica_states`: the log end in the last answer before the truncation. If
-that log end is not beyond the truncation offset, the length is `unseen`.
+If a row has the old log end, the length comes from the row. Otherwise, it comes from
+`replica_states`: the log end in the last answer before the truncation. If that log end is not
+beyond the truncation offset, the length is `unseen`.
 
 What would not prove it: a truncation that removed nothing. Log lines do not show whether a
 truncation removed records.
@@ -124,7 +127,7 @@ class _Looks:
 
         Returns:
             The time, which may be `UNTIMED`. The log end before the truncation, or `start` if no
-            answer shows a log end beyond `start`.
+            answer shows it.
         """
         times, ends = self._times, self._ends
         fell = (ends[:-1] > start) & (ends[1:] < ends[:-1])

@@ -105,9 +105,8 @@ def _flapping(effect: Json) -> str:
 
 def _flapped(effect: Json) -> str:
     alive, others = len(effect["alive"]), len(effect.get("cut_by_others") or ())
-    beside = (
-        f" ({others} more {'is' if others == 1 else 'are'} cut by other faults)" if others else ""
-    )
+    are = "is" if others == 1 else "are"
+    beside = f" ({others} more {are} cut or stalled by other faults)" if others else ""
     phases = many(len(effect["phases"]), "phase")
     return f"probes arrive on {many(alive, 'link')} again, after {phases}{beside}"
 
@@ -301,7 +300,8 @@ def _reassigned(effect: Json) -> str:
 
 def _assigned_again(effect: Json) -> str:
     after = json_object(effect["after"])
-    return f"{_place(effect)}: replicas {', '.join(after['replicas'])}, all in the ISR"
+    whole = ", all in the ISR" if {*after["replicas"]} <= {*after["isr"]} else ""
+    return f"{_place(effect)}: replicas {', '.join(after['replicas'])}{whole}"
 
 
 def _failed_over(effect: Json) -> str:
@@ -326,7 +326,7 @@ def _topics_gone(effect: Json) -> str:
 
 def _clocks(effect: Json) -> str:
     return "; ".join(
-        f"{each['node']}'s own log is {_span(each['during_s'])} s ahead, and was"
+        f"the clock of {each['node']}'s own log gained {_span(each['during_s'])} s; it was"
         f" {_number(each['before_s'])} s ahead before the fault"
         for each in _objects(effect, "clocks")
     )

@@ -34,8 +34,8 @@ def test_what_was_acknowledged_while_the_isr_was_too_small_is_told_once() -> Non
     (anomaly,) = result.anomalies
     assert anomaly.sentence == (
         "log-0-0 acknowledged 2 sends with acks=all from 14.500 s to 25.900 s, although from"
-        " 10.000 s to 30.000 s every broker reported an ISR smaller than min.insync.replicas (2),"
-        " last [1]"
+        " 10.000 s to 30.000 s every broker that answered reported an ISR smaller than"
+        " min.insync.replicas (2), last [1]"
     )
     assert anomaly.evidence == {
         "acknowledged": 2, "from_ns": 14_500_000_000, "to_ns": 25_900_000_000, "isr": [1],

@@ -6,7 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from checkers import high_watermark_regression, incomplete_leader, uncommitted_read
+from checkers import (
+    committed_truncation,
+    high_watermark_regression,
+    incomplete_leader,
+    uncommitted_read,
+)
 from checkers.announcements import announcements, first_highest, latest
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -573,3 +578,31 @@ def test_a_poll_without_an_end_and_a_record_without_a_value() -> None:
     assert anomaly.evidence["value"] is None
     assert "read a record at offset 0" in anomaly.sentence
     assert found(UNCOMMITTED, group(polls=[polled(A, 0)])).rows == 0
+
+
+def after_an_unclean_election(*earlier: Row) -> Group:
+    """Epoch 3 began uncleanly and announced 5; epoch 4 begins at 4."""
+    records = [(1, A)] * 2 + [(3, B)] * 2 + [(4, C)] * 2
+    elections = [elected(2, 1, 10), {**elected(2, 3, 20), "unclean": True}, elected(3, 4, 30)]
+    return group(
+        facts(plan=UNCLEAN),
+        replica_records=[row for node in ("n1", "n2", "n3") for row in log(node, *records)],
+        replica_states=[state(node, 6, 6) for node in ("n1", "n2", "n3")],
+        leadership=[*elections, *earlier, announced(2, 3, 5, at=20 * S),
+                    announced(3, 4, 6, at=30 * S)],
+    )  # fmt: skip
+
+
+def test_an_unclean_election_excuses_nothing_that_was_announced_after_it() -> None:
+    for earlier in ((), (announced(2, 1, 9, at=10 * S),)):
+        on = after_an_unclean_election(*earlier)
+        guilty = [each for each in found(INCOMPLETE, on).anomalies if not each.excuses]
+        assert [(each.offset, each.evidence["announced_epoch"]) for each in guilty] == [(4, 3)]
+        own = found(committed_truncation.CHECKER, on).anomalies
+        assert [(each.offset, each.excuses) for each in own] == [(4, ())]
+
+
+def test_an_unclean_election_excuses_what_was_announced_before_it() -> None:
+    on = after_an_unclean_election(announced(2, 1, 9, at=10 * S))
+    before = [each for each in found(INCOMPLETE, on).anomalies if each.excuses]
+    assert [each.evidence["announced_epoch"] for each in before] == [1]

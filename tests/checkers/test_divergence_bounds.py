@@ -5,7 +5,19 @@ import pytest
 from checkers import log_divergence
 from checkers.facts import RunFacts
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, B, C, S, facts, found, group, isr, log, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    facts,
+    found,
+    group,
+    isr,
+    log,
+    reasons,
+    state,
+)
 
 CHECKER = log_divergence.CHECKER
 Rows = dict[str, list[Row]]
@@ -129,3 +141,23 @@ def test_the_larger_log_start_is_where_both_begin() -> None:
 def test_one_replica_has_nobody_to_differ_from() -> None:
     assert not CHECKER.applies(facts(plan={"replication": 1, "nodes": 1, "min_insync": 1}))
     assert CHECKER.applies(facts(plan={"replication": 2}))
+
+
+def test_a_difference_of_two_records_counts_although_a_log_was_not_read_to_its_end() -> None:
+    on: Rows = {
+        "replica_records": [*log("n1", *EQUAL), *log("n2", (1, B), (0, B)),
+                            *log("n3", (2, C), (0, B), (0, C))],
+        "replica_states": [state(node, 3, 3) for node in ("n1", "n2", "n3")],
+    }  # fmt: skip
+    told = found(CHECKER, group(facts(unreadable_nodes=frozenset({"n2"})), **on)).anomalies
+    assert [each.evidence["nodes"] for each in told] == [["n1", "n2"], ["n1", "n3"], ["n2", "n3"]]
+    assert [each.broken_premises for each in told] == [(), (), ()]
+    assert [each.evidence["last_offset"] for each in told] == [0, 0, 0]
+    assert len(reasons(CHECKER, group(facts(unreadable_nodes=frozenset({"n2"})), **on))) == 3
+    one_sided = {**on, "replica_records": [*log("n1", *EQUAL), *log("n2", (0, A), (0, B))]}
+    unread = facts(unreadable_nodes=frozenset({"n2"}))
+    (doubted,) = [
+        each for each in found(CHECKER, group(unread, **one_sided)).anomalies
+        if each.evidence["nodes"] == ["n1", "n2"]
+    ]  # fmt: skip
+    assert doubted.broken_premises == ("readable-final-logs",)

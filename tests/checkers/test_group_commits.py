@@ -168,8 +168,8 @@ def test_the_sentences_name_who_was_told_what() -> None:
     name = about().plan.name
     assert lost == (
         f"op 99 of process 2 got the answer at 3.500 s that group {name}-0 had committed offset 4"
-        " of log-0-0; after the last acknowledged commit before that answer (op 7 at 1.500 s) the"
-        " position must be 9 or higher"
+        " of log-0-0; after the last commit that was acknowledged before its request (op 7 at"
+        " 1.500 s) the position must be 9 or higher"
     )
     assert ahead == (
         f"op 98 of process 2 got the answer at 4.500 s that group {name}-0 had committed offset"

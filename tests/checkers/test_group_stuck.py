@@ -89,8 +89,8 @@ def test_it_is_told_since_when_and_how_much_there_was_to_read() -> None:
     (sentence,) = sentences(CHECKER, group(about(), **rows))
     assert sentence == (
         f"no member of group {FIRST} got a record of log-0-0 from 105.000 s to 140.000 s,"
-        " although the partition accepted 2 messages meanwhile; the budget is 10 s from the last"
-        " heal, at 100.000 s"
+        " although the partition accepted 2 messages meanwhile; the budget is 10 s; the last"
+        " heal was at 100.000 s"
     )
 
 

@@ -416,8 +416,8 @@ def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
     assert late(*rows) == []
     (sentence,) = gaps(*rows)
     assert sentence == (
-        "the ISR of log-0-0 was not full in any observation up to the last one, 60.000 s after"
-        " the last heal; the budget is 60 s"
+        "the ISR of log-0-0 was not full in any observation within the budget of 60 s; the last"
+        " observation was 60.000 s after the last heal"
     )
     unknown_before = (isr(61, 1, 2), belief(99, 1))
     assert late(*unknown_before) == []

@@ -91,6 +91,16 @@ def test_a_final_read_that_did_not_reach_the_offset_proves_nothing() -> None:
     assert found(CHECKER, unfinished).rows == 0
 
 
+def test_without_an_offset_a_read_before_the_recovery_proves_no_loss() -> None:
+    hidden = facts(declared=Declared(sees=frozenset()))
+    rows = {"sends": [{**ack(A, 0), "offset": None}], "polls": [read(B, 1)],
+            "final_reads": [final_read(2)]}  # fmt: skip
+    (trusted,) = found(CHECKER, group(hidden, **rows)).anomalies
+    assert trusted.broken_premises == ()
+    (doubted,) = found(CHECKER, group(replace(hidden, milestones=()), **rows)).anomalies
+    assert doubted.broken_premises == ("recovered",)
+
+
 def test_what_retention_took_is_not_lost() -> None:
     on = group(
         facts(plan=RETENTION),

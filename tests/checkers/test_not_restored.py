@@ -9,7 +9,17 @@ from results.record.milestones import Milestone, append_milestone
 from results.record.paths import RunPaths
 from results.record.terms import Validity
 from tests.checkers.faithful import FaithfulRun
-from tests.checkers.partition_rows import A, S, facts, found, group, sentences, timed_out, whole_run
+from tests.checkers.partition_rows import (
+    A,
+    S,
+    facts,
+    found,
+    group,
+    reason,
+    sentences,
+    timed_out,
+    whole_run,
+)
 
 LEFT = {"process 4711": "exists after the run, but did not exist before (java of n1)"}
 
@@ -31,6 +41,18 @@ def test_each_thing_that_was_left_is_one() -> None:
         "n2: nft table logquake existed before the run, but no longer exists (1 chain)",
         "process 4711 exists after the run, but did not exist before (java of n1)",
     ]
+
+
+def test_hosts_that_could_not_be_checked_are_not_called_changed() -> None:
+    about = facts(
+        milestones=(
+            *facts().milestones,
+            audited({"the hosts": "could not be checked after the run"}),
+        )
+    )
+    assert reason(not_restored.CHECKER, whole_run(about)).startswith("so the run may have left")
+    left = facts(milestones=(*facts().milestones, audited(LEFT)))
+    assert reason(not_restored.CHECKER, whole_run(left)).startswith("the run created it")
 
 
 def test_a_run_of_before_there_was_an_audit_promises_nothing() -> None:

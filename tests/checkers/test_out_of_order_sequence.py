@@ -309,3 +309,17 @@ def a_broker_that_has_forgotten_a_producer_takes_any_number(record: Record, spot
     record.plan["broker"] = {"producer.id.expiration.ms": "1000"}
     for row in _written(record, spot):
         row["sequence"] += 3 * (row["offset"] > spot.offset)
+
+
+def test_a_log_with_the_same_record_does_not_contradict_the_copy() -> None:
+    first = log("n1", (0, A), (0, B), (0, C))
+    numbers = ((1, 0, 0), (1, 0, 1), (1, 0, 3))
+    rows = [
+        {**row, "producer_id": at[0], "producer_epoch": at[1], "sequence": at[2]}
+        for row, at in zip(first, numbers, strict=True)
+    ]
+    late = [{**rows[-1], "node": "n2"}]  # The log of n2 starts at the later record.
+    on = group(sends=[ack(A, 0)], replica_records=[*rows, *late], leadership=[leads(1, 0)])
+    assert reason(CHECKER, on) == (
+        "n1, leader of epoch 0, stored the record although its log lacks sequence 2 before it"
+    )

@@ -154,7 +154,7 @@ def test_an_assignment_places_the_reader_at_the_offset_that_it_names() -> None:
     (anomaly,) = found(SKIP_CHECKER, short).anomalies
     assert anomaly.evidence["previous_op_id"] is None
     assert anomaly.evidence["previous_value"] is None
-    assert "process 1, assigned log-0-0 from offset 3 on, got offset 4 next" in anomaly.sentence
+    assert "process 1, positioned at offset 3 of log-0-0, got offset 4 next" in anomaly.sentence
     assert "a committed record: value" in anomaly.sentence
     beyond = group(polls=polls, assignments=[move(op=2, offset=5)])
     assert anomalies(beyond) == {"nonmonotonic-poll": [4]}
@@ -219,7 +219,7 @@ def test_a_member_goes_on_from_where_its_group_had_committed() -> None:
     (anomaly,) = found(SKIP_CHECKER, group(polls=polls, assignments=[dealt(3, op=2)])).anomalies
     assert anomaly.excuses == ()
     assert anomaly.evidence["skipped_offsets"] == [3]
-    assert "process 1, assigned log-0-0 from offset 3 on, got offset 4 next" in anomaly.sentence
+    assert "process 1, positioned at offset 3 of log-0-0, got offset 4 next" in anomaly.sentence
     back = group(polls=polls, assignments=[dealt(5, op=2)])
     assert anomalies(back) == {"nonmonotonic-poll": [4]}
     assert found(NONMONOTONIC_CHECKER, back).anomalies[0].excuses == ()

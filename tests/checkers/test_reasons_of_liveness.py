@@ -118,6 +118,29 @@ def test_another_partition_that_went_on_shows_that_its_leader_was_up() -> None:
     assert taking(TABLES["leadership"].empty_table(), None) == ()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        "NOT_ENOUGH_REPLICAS: Broker: Not enough in-sync replicas",
+        "NotEnoughReplicasException: Messages are rejected since there are fewer in-sync replicas",
+    ],
+)
+def test_an_error_of_the_leader_is_known_by_its_name(error: str) -> None:
+    isr = {**leads(3, 1, at=110 * S, source="metadata"), "isr": [3]}
+    told = out(error, leadership=[*LED, isr])
+    name = error.partition(":")[0]
+    assert told.startswith(f"n3, its leader in epoch 1, refused the sends with {name}: its ISR was")
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["no report came", "TimeoutException: Expiring 5 record(s) for log-0-0", "_TRANSPORT: x"],
+)
+def test_what_no_broker_answered_is_laid_on_none(error: str) -> None:
+    assert "refused" not in out(error, leadership=LED)
+    assert "refused" not in out(error, leadership=answers(3, 1, 80, 98))
+
+
 def test_an_error_that_any_broker_gives_is_not_laid_on_the_leader() -> None:
     told = out("TOPIC_AUTHORIZATION_FAILED", leadership=LED)
     assert told == (

@@ -415,7 +415,7 @@ def test_who_is_out_of_the_isr_or_was_not_read_may_lack_it() -> None:
 
 def test_only_the_leaders_own_report_after_the_last_acknowledgement_counts() -> None:
     rows = on_all(n1=(A, B), n2=(A, B), n3=(A,))
-    gap = f"n1 did not report the ISR of {NAME}-0 after the last acknowledgement"
+    gap = f"2 s or more after the heal, n1 did not report the ISR of {NAME}-0"
     for early in (told(1, 2, 3, at_s=11), {**told(1, 2, 3, at_s=20), "observer": "n2"}):
         result = found(remade.COPIES_CHECKER, group(leadership=[early], **rows))
         assert (result.rows, result.anomalies, result.gaps) == (0, (), (gap,))

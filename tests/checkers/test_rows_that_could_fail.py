@@ -203,7 +203,7 @@ CASES: list[Case] = [
     (aborted_read.CHECKER, group(sends=[ONE], polls=[read(A, 0)]), "no send failed",
      group(sends=[ONE, FAILED], polls=[read(A, 0)]), 1),
     (aborted_read.CHECKER, group(TXN, sends=[TXN_SEND], polls=[read(A, 0)]),
-     "no transaction was aborted",
+     "no read_committed reader could have got an aborted value",
      group(TXN, sends=[{**FAILED, "txn_id": 3}], polls=[committed_read(A, 0)]), 1),
     (precommitted_read.CHECKER,
      group(TXN, sends=[{**TXN_SEND, "mop": 1}], polls=[committed_read(B, 1, op_id=1, mop=0)]),
@@ -310,13 +310,13 @@ CASES: list[Case] = [
      group(sends=[ONE], polls=[read(A, 0)]), 1),
     *(
         (checker, group(sends=[ONE, TWO], polls=[read(A, 0), read(B, 1, op=8)]),
-         "no process handled two records one after another",
+         "no process handled two records with known log positions one after another",
          group(sends=[ONE, {**TWO, "process": 1}], polls=[read(A, 0), LATER]), 1)
         for checker in jepsens_order.CHECKERS if not checker.name.startswith("int-")
     ),
     *(
         (checker, group(sends=[ONE, TWO], polls=[read(A, 0), read(B, 1, op=8)]),
-         "no process handled two records one after another",
+         "no process handled two records with known log positions one after another",
          group(sends=[ONE, {**TWO, "op_id": 1, "mop": 1}], polls=[read(A, 0), read(B, 1)]), 1)
         for checker in jepsens_order.CHECKERS if checker.name.startswith("int-")
     ),

@@ -39,7 +39,7 @@ WHYS: list[tuple[str, Evidence, str]] = [
     ("final-read-incomplete", {"target_end": 9}, "its leader did not let readers continue"),
     ("final-read-incomplete", {"target_end": -1}, "no final read was made"),
     ("duplicate", {}, "no replica's log shows which broker wrote the value twice"),
-    ("phantom", {"belongs_to": "log-0-1"}, "its sender sent it to log-0-1 only"),
+    ("phantom", {"belongs_to": "log-0-1"}, "its value belongs to log-0-1 only"),
     ("phantom", {"belongs_to": None}, "no recorded client sent it"),
     ("corrupt-record", {"logs_of": []}, "changed on its way to the reader"),
     ("ack-mismatch", {"offsets": [3]}, "or value -1 was truncated there"),

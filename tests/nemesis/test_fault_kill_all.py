@@ -124,7 +124,7 @@ def test_it_keeps_no_other_fault_from_what_that_has_room_for(
         what="the last fault to be over",
     )
     rows = {row["fault_id"]: row for row in world.last_rows()}
-    assert "disables or divides all nodes" in rows[2]["spec"]
+    assert "only while no other fault disables a node" in rows[2]["spec"]
     assert [each.fault_id for each in nemesis.in_force()] == [1]
     world.stop.set()
     task.join()

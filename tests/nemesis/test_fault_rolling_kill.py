@@ -121,7 +121,7 @@ def test_the_next_is_struck_before_the_one_before_is_whole(
     ]
     assert [each.recovering for each in effect.strikes] == [False, True]
     assert 0 <= effect.strikes[1].after_s < 5
-    assert effect.told.endswith(f" s after the start of {first}, which recovered")
+    assert effect.told.endswith(f" s after the start of {first}, which had not yet recovered")
     assert '"kind": "rolling-kill"' in effect_to_json(effect)
     world.cluster.asleep.clear()
     fault.heal()

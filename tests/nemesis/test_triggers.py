@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,12 @@ def test_a_trigger_holds_when_the_view_is_so_and_not_before(
     trigger = parse_trigger(text, ROSTER)
     assert not look(trigger, before).holds
     assert look(trigger, after).holds
+
+
+@pytest.mark.parametrize("text", ["controller epoch < 9", "controller epoch <= 9"])
+def test_an_unknown_epoch_fulfils_no_trigger(text: str) -> None:
+    unknown = replace(view(), controller_epoch=-1)
+    assert not look(parse_trigger(text, ROSTER), unknown).holds
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_majority_stays_whole_beside_a_node_that_does_not_come_back(
     why = (
         None
         if kind == "isolate"
-        else "the fault disables or divides all nodes, and an earlier fault"
+        else "the fault starts only while no other fault disables a node, and an earlier fault"
     )
     assert str(began[2][1]).startswith(str(why)), began
 
