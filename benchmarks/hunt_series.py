@@ -106,6 +106,11 @@ STEPS = (
         ticket="KAFKA-7164",
     ),
     Step(
+        name="kafka-4.4.0", system="kafka:4.4.0", control="kafka:4.2.2",
+        workload="txn", nemesis="kill,pause,aftermath",
+        ticket="KAFKA-20734",
+    ),
+    Step(
         name="newest", system="kafka:4.4.0 kafka:4.3.1 kafka:4.2.2 kafka:4.1.2",
         least_s=5 * HOUR_S,
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 
 from benchmarks.hunt_series import JOURNALS, STEPS, Line, Step
@@ -113,7 +113,7 @@ def table(lines: Sequence[Line], journals: Path = JOURNALS) -> str:
         "", "The evidence for each ticket, the files, and the releases on which it counts:", "",
         "| Ticket | Mechanism | Files | Releases |", "|---|---|---|---|",
         *(f"| {_link(ticket)} | {each.means} | `{each.where}` |"
-          f" {', '.join(f'from {first}, fixed in {fixed}' for first, fixed in each.affects)} |"
+          f" {', '.join(starmap(_releases, each.affects))} |"
           for ticket, each in MECHANISMS.items()),
     ]  # fmt: skip
     tables = (each for each in (beside, vain, withdrawn) if len(each) > _HEAD)
@@ -217,6 +217,10 @@ def _beside(found: _Found) -> Iterator[str]:
                 f" | {_times(items, (), runs)}"
                 f" | {', '.join(f'`{each}`' for each in sorted(broken))} | {found.rules} |"
             )
+
+
+def _releases(first: str, fixed: str) -> str:
+    return f"from {first}, {f'fixed in {fixed}' if fixed else 'not fixed'}"
 
 
 def _in_vain(step: Step, lines: Sequence[Line], journals: Path) -> str:

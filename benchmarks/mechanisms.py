@@ -18,6 +18,7 @@ from benchmarks.cleaner_mechanisms import (
     removes_a_marker,
 )
 from benchmarks.node_logs import Logs, logged_s, place_of
+from benchmarks.transaction_mechanisms import skips_a_marker
 from results.record.paths import RunPaths
 from results.record.plan import PlanError, plan_from
 from results.record.verdict import Example
@@ -25,10 +26,10 @@ from results.verdict_json import read_verdict
 from results.wording.headline import decides
 
 VERDICT = "verdict.json"
-RULES = 5
+RULES = 6
 """The version of the rules. In version 1, a text anywhere in a file was enough. Version 2 never
 found which brokers were out of sync. Version 4 has new rules for four tickets. Version 5 knows a
-second effect of KAFKA-14055."""
+second effect of KAFKA-14055. Version 6 has a rule for KAFKA-20734."""
 
 
 Rule = Callable[[Example, Logs], bool]
@@ -41,6 +42,7 @@ class Mechanism:
     Attributes:
         breaks: Anomalies. The run must have at least one of these.
         affects: The releases with the bug, as pairs: first release with it, first release without.
+            The second one is empty if no release has a fix.
         is_shown: Returns whether an anomaly and the logs show the ticket's mechanism.
         where: The files that the rule reads, in words for the page.
         means: The condition of the rule, in words for the page.
@@ -59,11 +61,11 @@ class Mechanism:
         except PlanError:
             return False
         pairs = ((_numbers(one), _numbers(other)) for one, other in self.affects)
-        return any(first <= version < fixed for first, fixed in pairs)
+        return any(first <= version and (not fixed or version < fixed) for first, fixed in pairs)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+    return tuple(map(int, filter(None, version.split("."))))
 
 
 def shows(mechanism: Mechanism, run: RunPaths) -> tuple[str, ...]:
@@ -292,6 +294,12 @@ def _is_blocked(dump: str) -> bool:
 
 
 MECHANISMS = {
+    "KAFKA-20734": Mechanism(
+        breaks=("torn-transaction", "G1a"), affects=(("4.3.0", ""),),
+        is_shown=skips_a_marker, where=f"{VERDICT}, server.log, sends.parquet",
+        means="the partition has no marker of the transaction, and its coordinator sent none: while"
+        " the partition had no leader, the coordinator took the partition for deleted",
+    ),
     "KAFKA-14946": Mechanism(
         breaks=("isr-not-restored",), affects=(("3.3.0", "3.4.1"),), is_shown=_renounces,
         means="the broker that is out of sync failed in `HashTier.mergeFrom` as its controller"

@@ -364,14 +364,9 @@ def _why(group: Group, found: Anomaly) -> str:
             f" {sibling['offset']}, which was read, and the record at offset {first['offset']},"
             f" so both are committed; {left}"
         )
-    if first["unended"].startswith("no marker"):
-        ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
-        own = (
-            f", although in {ended['place']} its marker is at offset {ended['marker']}"
-            if ended
-            else ""
-        )
-        return f"in {place} {first['unended']}{own}"
+    unended = _without_marker(shown, first)
+    if unended:
+        return unended
     twin = next((each for each in shown if _same_marker(each, first)), None)
     if twin:
         return (
@@ -387,6 +382,26 @@ def _why(group: Group, found: Anomaly) -> str:
         f"each part has its marker (the marker of {place} is at offset {first['marker']}), but"
         f" readers got only one part{never}; the run's record does not show whether a marker"
         " commits or aborts"
+    )
+
+
+def _without_marker(shown: list[dict[str, Any]], hidden: dict[str, Any]) -> str:
+    """Return a clause about a record without a marker; "" if each has a marker of its own."""
+    place = hidden["place"]
+    if hidden["unended"].startswith("no marker"):
+        ended = next((each for each in shown if each["marker"] >= 0 and not each["unended"]), None)
+        own = (
+            f", although in {ended['place']} its marker is at offset {ended['marker']}"
+            if ended
+            else ""
+        )
+        return f"in {place} {hidden['unended']}{own}"
+    late = next((each for each in shown if each["unended"].startswith("no marker")), None)
+    if late is None or hidden["marker"] < 0:
+        return ""
+    return (
+        f"in {late['place']}, where the record was read, {late['unended']}, although in {place} its"
+        f" marker is at offset {hidden['marker']}"
     )
 
 

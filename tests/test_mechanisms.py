@@ -52,6 +52,7 @@ class Case:
     anomaly: str
     example: Mapping[str, object] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
+    sends: tuple[Mapping[str, object], ...] = ()
 
     def write(self, run: RunPaths) -> None:
         began_s = datetime.fromisoformat("2026-11-29 11:35:46").timestamp()
@@ -59,6 +60,8 @@ class Case:
         run.table("polls").parent.mkdir(exist_ok=True)
         read = {"op_id": 3713, "value": 7, "complete_ns": 62_756_000_000}
         pq.write_table(pa.Table.from_pylist([read]), run.table("polls"))
+        if self.sends:
+            pq.write_table(pa.Table.from_pylist([*self.sends]), run.table("sends"))
         for name, text in self.logs.items():
             node, _, file = name.partition("/")
             path = run.root / "nodes" / node / "logs" / file
@@ -281,13 +284,39 @@ lastStableOffset=135, logStartOffset=0, logEndOffset=139) (kafka.log.LogCleaner)
 \tLog cleaner thread 0 cleaned log log-1-1 (dirty section = [135, 138])
 """},
 )  # fmt: skip
+TORN = Case(
+    anomaly="torn-transaction",
+    example={
+        "evidence": {"op_id": 75},
+        "cause": "in log-0-3, where the record was read, no marker ends its transaction: the next"
+                 " marker of its producer, at offset 45, follows op 824's record and ends both"
+                 " transactions; n2, leader of __transaction_state-1 in epoch 0, sent no marker,"
+                 " although in log-1-2 its marker is at offset 18",
+    },
+    logs={"n2/server.log": """\
+[2026-11-29 20:46:38,150] INFO [Transaction Marker Channel Manager 2]: Couldn't find leader \
+endpoint for partitions Set(log-1-2, log-0-3) while trying to send transaction markers for txn-8, \
+these partitions are likely deleted already and hence can be skipped \
+(kafka.coordinator.transaction.TransactionMarkerChannelManager)
+"""},
+    sends=({"op_id": 75, "transactional_id": "txn-8"}, {"op_id": 76, "transactional_id": "txn-9"}),
+)  # fmt: skip
 GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
-    "KAFKA-14616": STRAY, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED,
+    "KAFKA-14616": STRAY, "KAFKA-15468": ELECTED, "KAFKA-5970": LOCKED, "KAFKA-20734": TORN,
     "KAFKA-19862": TOMBSTONE, "KAFKA-6879": SESSION, "KAFKA-7164": SKIPPED,
     "KAFKA-7414": EXITED, "KAFKA-13727": PARTLY, "KAFKA-14055": MARKER, "KAFKA-13194": ABOVE,
 }  # fmt: skip
 INNOCENT = [
+    # Its own marker; another partition, transactional id or line.
+    ("KAFKA-20734", TORN.told(cause=str(TORN.example["cause"]).replace(
+        "no marker ends its", "its marker ends the"))),
+    ("KAFKA-20734", TORN.told(cause=str(TORN.example["cause"]).replace("log-0-3", "log-0-2"))),
+    ("KAFKA-20734", TORN.told(evidence={"op_id": 76})),
+    ("KAFKA-20734", TORN.without("for txn-8,", "for txn-88,")),
+    ("KAFKA-20734", TORN.without("log-0-3", "log-0-33")),
+    ("KAFKA-20734", TORN.without("log-0-3", "other-log-0-3")),
+    ("KAFKA-20734", TORN.without("Couldn't find leader endpoint", "Found the leader endpoint")),
     # The map had room; the record is below its end; another partition; a later segment; no read of
     # this value; after the read.
     ("KAFKA-13727", PARTLY.without("[300, 330]", "[300, 350]")),

@@ -293,12 +293,12 @@ def test_who_answered_a_reader_without_it_before_the_final_reads_is_told() -> No
     assert "op 4 already lacked it, answered by n1 or n3" in told(*first, leadership=either)
 
 
-def elsewhere(content: int) -> Group:
-    """The transaction's other part, in another partition: B at 0, shown, with its marker at 1."""
+def elsewhere(content: int, *, read: bool = True) -> Group:
+    """The transaction's other part, in another partition: C at 0, with its marker at 1."""
     other = {"topic": "log-0", "topic_id": "id-0", "partition": 1}
     rows: dict[str, list[Row]] = {
         "sends": [in_txn(C, 0)],
-        "polls": [shown(C, 0)],
+        "polls": [shown(C, 0)] if read else [],
         "final_reads": [{**final_read(2), "isolation": "read_committed"}],
         "leadership": [leads(2, 0)],
         "replica_records": [*log("n2", (0, C)), marker("n2", 1, content=content)],
@@ -334,6 +334,21 @@ def test_a_part_without_a_marker_of_its_own_before_the_next_transaction() -> Non
     )
     ended = [*log("n1", (0, A)), marker("n1", 1), *log("n1", (0, B), start=2), marker("n1", 3)]
     assert "no marker" not in torn(ended, elsewhere(77), **hidden)
+
+
+def test_a_part_that_was_read_without_a_marker_of_its_own() -> None:
+    later = {**in_txn(B, 1), "op_id": 9, "txn_id": 9, "outcome": "fail"}
+    seen: dict[str, list[Row]] = {"sends": [in_txn(A, 0), later], "polls": [shown(A, 0)]}
+    unended = [*log("n1", (0, A), (0, B)), marker("n1", 2)]
+    told = torn(unended, elsewhere(77, read=False), **seen)
+    assert told == (
+        "in log-0-0, where the record was read, no marker ends its transaction: the next marker of"
+        " its producer, at offset 2, follows op 9's record, which did not commit, and ends both"
+        " transactions; its coordinator sent no marker, or n1, leader of log-0-0 in epoch 0,"
+        " appended none, although in log-0-1 its marker is at offset 1"
+    )
+    ended = [*log("n1", (0, A)), marker("n1", 1), *log("n1", (0, B), start=2), marker("n1", 3)]
+    assert "no marker" not in torn(ended, elsewhere(77, read=False), **seen)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,41 @@
+"""The rule for KAFKA-20734 with reads of aborted records, and on which releases it counts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mechanisms import MECHANISMS
+from tests.test_mechanisms import TORN, Case
+
+ABORTED = replace(
+    TORN, anomaly="G1a",
+    example={
+        "partition": 3, "evidence": {"writer": 75, "value": 7},
+        "cause": str(TORN.example["cause"]).partition("read, ")[2],
+    },
+)  # fmt: skip
+
+
+def test_a_read_of_an_aborted_record_shows_a_skipped_marker(tmp_path: Path) -> None:
+    assert ABORTED.shown("KAFKA-20734", tmp_path) == ("G1a",)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ABORTED.told(partition=2),
+        ABORTED.told(evidence={"writer": 76}),
+        ABORTED.told(evidence={}),
+        replace(ABORTED, logs={}),
+    ],
+)
+def test_another_read_shows_none(case: Case, tmp_path: Path) -> None:
+    assert case.shown("KAFKA-20734", tmp_path) == ()
+
+
+def test_only_releases_with_the_bug_count() -> None:
+    found = MECHANISMS["KAFKA-20734"]
+    assert [found.is_in(f"kafka:{each}") for each in ("4.2.2", "4.3.1", "4.4.0")] == [
+        False, True, True
+    ]  # fmt: skip
