@@ -210,11 +210,11 @@ def _why(group: Group, found: Anomaly) -> str:
     producer = (number_in(found, "producer_id"), number_in(found, "producer_epoch"))
     sequence, before = number_in(found, "sequence"), number_in(found, "sequence_before")
     nodes, logs = texts_in(found, "nodes"), group.logs.get(FINAL, {})
-    mine = _numbers_at(logs[nodes[0]], found.offset)
+    mine = {_numbers_at(logs[node], found.offset) for node in nodes if node in logs}
     others = [
         name
         for name, log in logs.items()
-        if name not in nodes and _numbers_at(log, found.offset) not in {None, mine}
+        if name not in nodes and _numbers_at(log, found.offset) not in {None, *mine}
     ]
     if others:
         return (
