@@ -97,7 +97,7 @@ def test_a_run_with_one_of_each_thing_is_told_in_the_singular(make_run: MakeRun)
     assert "1 operation a second, 1 process" in text
     assert "1 check, judge" in text
     assert "1 is not applicable: " in text
-    assert "offered 1 operation," in text
+    assert "offered 1 operation:" in text
     assert "this run could not show 1 thing" in text
     assert not wrong_plurals(text.replace("\n", ". ")), text
     page = render_report(paths)
