@@ -61,6 +61,23 @@ class _Found:
         }
         return tuple(each for each in failure.broken if each not in told)
 
+    def without_ticket(self, failure: Failure, promises: Collection[str]) -> frozenset[str]:
+        """Return the ids of the runs that broke one of the promises, and no ticket explains it."""
+        told = {
+            run
+            for ticket in self.tickets
+            for run, names in self.seen[ticket].items()
+            if {*names} & {*promises}
+        }
+        return (
+            frozenset(
+                each.run_id
+                for each in (*_ran(failure), *failure.controls)
+                if each.reached and {*each.reached.broken} & {*promises}
+            )
+            - told
+        )
+
     def like(self, failure: Failure) -> list[str]:
         """Return the tickets whose mechanism runs show, although this release lacks the bug."""
         runs = {each.run_id for each in _ran(failure)}
@@ -159,12 +176,13 @@ def _rows(found: _Found) -> Iterator[str]:
         if left := found.unexplained(failure):
             like = ", ".join(map(_link, found.like(failure)))
             name = "none known" + (f" (looks like {like})" if like else "")
-            yield _row(found, name, (failure,), left, promises=left)
+            yield _row(found, name, (failure,), left, promises=left,
+                       runs=found.without_ticket(failure, left))  # fmt: skip
 
 
 def _row(
     found: _Found, ticket: str, mine: Sequence[Failure], broken: Collection[str],
-    *, promises: Collection[str], runs: Collection[str] | None = None,
+    *, promises: Collection[str], runs: Collection[str],
 ) -> str:  # fmt: skip
     """Return a row: a ticket, or no ticket, and how often runs show it.
 
@@ -174,7 +192,8 @@ def _row(
         mine: The failures. Their reruns count.
         broken: The promises that the row reports as broken.
         promises: A run failed if it broke one of these promises.
-        runs: The ids of the runs that show the ticket. None if there is no ticket.
+        runs: The ids of the runs that show the ticket. Without a ticket: of the failed runs that no
+            ticket explains.
     """
     controls = [item for each in mine for item in each.controls]
     systems = dict.fromkeys(str(each.planned.plan.get("system")) for each in controls)
@@ -192,7 +211,7 @@ def _on(system: str, items: Iterable[Item]) -> list[Item]:
     return [each for each in items if each.planned.plan.get("system") == system]
 
 
-def _times(items: Iterable[Item], promises: Collection[str], runs: Collection[str] | None) -> str:
+def _times(items: Iterable[Item], promises: Collection[str], runs: Collection[str]) -> str:
     """Return how often runs failed and show the ticket: `3 of 5 (1 failed without it)`.
 
     Each run counts once, and only if its verdict is conclusive.
@@ -200,7 +219,7 @@ def _times(items: Iterable[Item], promises: Collection[str], runs: Collection[st
     judged = {each.run_id: each for each in items if each.reached and is_conclusive(each)}
     had = {run for run, each in judged.items()
            if each.reached and {*each.reached.broken} & {*promises}}  # fmt: skip
-    mine = had if runs is None else judged.keys() & {*runs}
+    mine = judged.keys() & {*runs}
     others = f" ({len(had - mine)} failed without it)" if had - mine else ""
     return f"{len(mine)} of {len(judged)}{others}"
 

@@ -297,8 +297,9 @@ MECHANISMS = {
     "KAFKA-20734": Mechanism(
         breaks=("torn-transaction", "G1a"), affects=(("4.3.0", ""),),
         is_shown=skips_a_marker, where=f"{VERDICT}, server.log, sends.parquet",
-        means="the partition has no marker of the transaction, and its coordinator sent none: while"
-        " the partition had no leader, the coordinator took the partition for deleted",
+        means="the partition has no marker of the transaction. After the send, and before the"
+        " client's next acknowledged send to this partition, the coordinator that the cause names"
+        " took the partition for deleted, and skipped the marker",
     ),
     "KAFKA-14946": Mechanism(
         breaks=("isr-not-restored",), affects=(("3.3.0", "3.4.1"),), is_shown=_renounces,

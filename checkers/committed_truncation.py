@@ -222,8 +222,8 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
 
 
 def _least_excused(group: Group, dropped: list[Dropped]) -> Dropped:
-    """Return the first loss without an excuse and with all premises; else the first loss."""
-    return min(dropped, key=lambda each: sum(map(bool, _labels(group, each))))
+    """Return the first loss without an excuse, if possible with all premises; else the first."""
+    return min(dropped, key=lambda each: tuple(map(bool, _labels(group, each))))
 
 
 def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
@@ -282,7 +282,10 @@ def _check(group: Group) -> Findings:
         own
         for own in owned
         if any(
-            each.node == own.node and each.first <= own.last and own.first <= each.last
+            each.node == own.node
+            and each.first <= own.last
+            and own.first <= each.last
+            and bool(_labels(group, each)[0]) <= bool(_labels(group, own)[0])
             for each in dropped
         )
     ]

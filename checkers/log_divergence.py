@@ -210,7 +210,7 @@ def divergences(
         name: The anomaly's name.
     """
     compared = [(pair, differing(pair, compacted=compacted)) for pair in pairs]
-    diverged = [(pair, _certain(group, pair, at)) for pair, at in compared if len(at)]
+    diverged = [(pair, offsets) for pair, offsets in compared if len(offsets)]
     lasting = _lasting(group, diverged)
     looks = [
         Look(
@@ -218,7 +218,8 @@ def divergences(
             offsets=offsets,
             labels=_labels(group, pair, offsets, lasting=pair.key in lasting),
         )
-        for pair, offsets in diverged
+        for pair, differ in diverged
+        for offsets in _split(group, pair, differ)
     ]
     return findings(
         sum(pair.high - pair.low for pair in pairs),
@@ -293,19 +294,20 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     unclean = unclean_elections(group).took_one(int(offsets[0]))
     excused = unclean and not pair.in_isr and not lasting
     reused, doubts = _reused(group, pair, offsets)
-    unread = not _is_readable(group, pair) and not _both_have(pair, offsets).any()
+    unread = not _is_readable(group, pair) and not _both_have(pair, offsets).all()
     broken = (Premise.READABLE_LOGS.value,) if unread else ()
     return ((Excuse.UNCLEAN.value,) if excused else ()) + reused, broken + doubts
 
 
-def _certain(group: Group, pair: Pair, offsets: Ints) -> Ints:
-    """Return the offsets that prove a divergence; all of them, if none does.
+def _split(group: Group, pair: Pair, offsets: Ints) -> Iterator[Ints]:
+    """Yield the offsets that prove a divergence, and apart from these the doubtful offsets.
 
-    A log that was not read to its end may have a record that only the other log shows. So, if such
-    a log also has other records at some offsets, only these offsets count.
+    A log with files that could not be read may have a record that seems to be only in the other
+    log. So an offset at which both logs have a record proves more.
     """
     both = _both_have(pair, offsets)
-    return offsets[both] if both.any() and not _is_readable(group, pair) else offsets
+    parts = [offsets] if _is_readable(group, pair) else [offsets[both], offsets[~both]]
+    yield from (part for part in parts if len(part))
 
 
 def _is_readable(group: Group, pair: Pair) -> bool:

@@ -58,7 +58,7 @@ def _applies(facts: RunFacts) -> bool:
 def _why(_group: Group, found: Anomaly) -> str:
     what, change = (str(found.evidence.get(name) or "") for name in ("what", "change"))
     if change.startswith(_UNCHECKED):
-        return "so the run may have left changes there; `logquake heal` undoes them"
+        return "the run may have left changes there; `logquake heal` undoes them"
     if change.startswith(_REMOVED):
         return "the run or its clean-up removed it; this is a bug of Logquake"
     if change.startswith(_CHANGED):

@@ -210,11 +210,13 @@ def _why(group: Group, found: Anomaly) -> str:
     producer = (number_in(found, "producer_id"), number_in(found, "producer_epoch"))
     sequence, before = number_in(found, "sequence"), number_in(found, "sequence_before")
     nodes, logs = texts_in(found, "nodes"), group.logs.get(FINAL, {})
-    mine = {_numbers_at(logs[node], found.offset) for node in nodes if node in logs}
-    others = [
+    there = {name: _numbers_at(log, found.offset) for name, log in logs.items()}
+    mine = {numbers for name, numbers in there.items() if name in nodes}
+    epochs = {numbers[0] for numbers in mine if numbers}
+    others = [  # An older record proves nothing: its replica may have missed a truncation.
         name
-        for name, log in logs.items()
-        if name not in nodes and _numbers_at(log, found.offset) not in {None, *mine}
+        for name, numbers in there.items()
+        if name not in nodes and numbers and numbers[0] in epochs and numbers not in mine
     ]
     if others:
         return (

@@ -65,14 +65,21 @@ _REFUSED = frozenset({"_QUEUE_FULL", "_FATAL", "_STATE"})
 _TOLD = 5
 _OF_LEADERS = frozenset({
     "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    "KAFKA_STORAGE_ERROR", "INVALID_MSG", "MSG_SIZE_TOO_LARGE", "NotEnoughReplicasException",
-    "NotEnoughReplicasAfterAppendException", "OutOfOrderSequenceException",
-    "KafkaStorageException", "CorruptRecordException",
+    "KAFKA_STORAGE_ERROR", "INVALID_MSG", "NotEnoughReplicasException",
+    "NotEnoughReplicasAfterAppendException", "KafkaStorageException",
 })  # fmt: skip
 """The errors that only a partition's leader returns, as librdkafka and Java call them. Any broker
 may return any other error."""
-_OF_JAVA = frozenset({"TimeoutException", "BufferExhaustedException", "RecordTooLargeException"})
-"""The errors that Java's client itself may make."""
+_OF_JAVA = frozenset({
+    *(each for each in _OF_LEADERS if each.endswith("Exception")),
+    "ClusterAuthorizationException", "InvalidProducerEpochException", "LeaderNotAvailableException",
+    "NotLeaderForPartitionException", "NotLeaderOrFollowerException", "TopicAuthorizationException",
+    "TransactionalIdAuthorizationException", "UnknownTopicOrPartitionException",
+})  # fmt: skip
+"""The errors of Java's client that show an answer of a broker. The client itself may make any
+other error, for example `NetworkException`."""
+_OF_BOTH = "MSG_SIZE_TOO_LARGE"
+"""An error that librdkafka may make, or a broker."""
 _ERROR = re.compile(r"[A-Z]\w+")
 
 
@@ -137,7 +144,8 @@ def error_of_broker(error: str) -> str:
             own errors begin with `_`. A text without a name means that no report came.
     """
     name = error.partition(":")[0]
-    return name if _ERROR.fullmatch(name) and name not in _OF_JAVA else ""
+    unclear = name == _OF_BOTH or (name.endswith("Exception") and name not in _OF_JAVA)
+    return name if _ERROR.fullmatch(name) and not unclear else ""
 
 
 def outages(group: Group) -> list[Outage]:

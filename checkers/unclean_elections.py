@@ -121,8 +121,8 @@ class UncleanElections:
     def over_from(self, later: int) -> int:
         """Return the lowest epoch whose records no unclean election up to `later` explains.
 
-        All unclean elections that may have begun an epoch up to `later` were over in that epoch. If
-        there is none, the result is -1.
+        An unclean election may have lost the records of each epoch below the result. If there is no
+        such election, the result is -1.
         """
         ends = (min(each.last, later) for each in self.found if each.epoch <= later)
         return max(ends, default=NONE)

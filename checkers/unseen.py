@@ -24,10 +24,8 @@ What would not prove it:
 - A record that the cleaner may have removed (`cleaned.py`).
 - A record above the last stable offset, which a read_committed reader may not get yet.
 
-The contract allows an `unseen` message that was sent with acks=1. It also allows the anomaly if an
-unclean election, or a loss on the disks of all replicas, may have removed the record. But if all
-partitions had recovered, acks=1 and unclean elections do not excuse a record that the last leader's
-log has. Records for which only read_committed reads count are an exception.
+The contract always allows an `unseen` message that was sent with acks=1. It also allows the anomaly
+if an unclean election, or a loss on the disks of all replicas, may have removed the record.
 
 An incomplete final read proves nothing about the brokers. Such a read is an anomaly of Logquake
 itself, and makes the verdict unknown.
@@ -146,7 +144,7 @@ def _labels(group: Group, send: _Send) -> Labels:
     kept = stands and group.facts.recovered
     unclean = not kept and took_value_at(group, offset, [value])
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    if is_weak and not kept:
+    if is_weak:
         excuses.append(Excuse.ACKS.value)
     if group.final_log is None:  # Otherwise the log has the record.
         excuses += lost_on_disks(group, offset, acked_ns)

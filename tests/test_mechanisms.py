@@ -294,12 +294,17 @@ TORN = Case(
                  " although in log-1-2 its marker is at offset 18",
     },
     logs={"n2/server.log": """\
-[2026-11-29 20:46:38,150] INFO [Transaction Marker Channel Manager 2]: Couldn't find leader \
+[2026-11-29 11:36:38,150] INFO [Transaction Marker Channel Manager 2]: Couldn't find leader \
 endpoint for partitions Set(log-1-2, log-0-3) while trying to send transaction markers for txn-8, \
 these partitions are likely deleted already and hence can be skipped \
 (kafka.coordinator.transaction.TransactionMarkerChannelManager)
 """},
-    sends=({"op_id": 75, "transactional_id": "txn-8"}, {"op_id": 76, "transactional_id": "txn-9"}),
+    sends=tuple(
+        {"op_id": op, "transactional_id": client, "topic": "log-0", "partition": 3,
+         "invoke_ns": at * 1_000_000_000, "acked": acked}
+        for op, client, at, acked in ((75, "txn-8", 10, True), (76, "txn-9", 10, True),
+                                      (77, "txn-8", 20, False), (78, "txn-8", 60, True))
+    ),
 )  # fmt: skip
 GUILTY = {
     "KAFKA-14946": RENOUNCED, "KAFKA-14704": TRUNCATED, "KAFKA-14402": LATE, "KAFKA-5600": LOADED,
@@ -314,6 +319,9 @@ INNOCENT = [
     ("KAFKA-20734", TORN.told(cause=str(TORN.example["cause"]).replace("log-0-3", "log-0-2"))),
     ("KAFKA-20734", TORN.told(evidence={"op_id": 76})),
     ("KAFKA-20734", TORN.without("for txn-8,", "for txn-88,")),
+    ("KAFKA-20734", TORN.without("11:36:38", "11:35:50")),  # Before the send; after the next one.
+    ("KAFKA-20734", TORN.without("11:36:38", "11:36:50")),
+    ("KAFKA-20734", replace(TORN, logs={"n3/server.log": TORN.logs["n2/server.log"]})),
     ("KAFKA-20734", TORN.without("log-0-3", "log-0-33")),
     ("KAFKA-20734", TORN.without("log-0-3", "other-log-0-3")),
     ("KAFKA-20734", TORN.without("Couldn't find leader endpoint", "Found the leader endpoint")),

@@ -21,6 +21,11 @@ def test_a_read_of_an_aborted_record_shows_a_skipped_marker(tmp_path: Path) -> N
     assert ABORTED.shown("KAFKA-20734", tmp_path) == ("G1a",)
 
 
+def test_a_hidden_part_without_a_marker_shows_a_skipped_marker(tmp_path: Path) -> None:
+    told = str(TORN.example["cause"]).replace(", where the record was read,", "")
+    assert TORN.told(cause=told).shown("KAFKA-20734", tmp_path) == ("torn-transaction",)
+
+
 @pytest.mark.parametrize(
     "case",
     [

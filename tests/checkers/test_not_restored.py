@@ -50,7 +50,7 @@ def test_hosts_that_could_not_be_checked_are_not_called_changed() -> None:
             audited({"the hosts": "could not be checked after the run"}),
         )
     )
-    assert reason(not_restored.CHECKER, whole_run(about)).startswith("so the run may have left")
+    assert reason(not_restored.CHECKER, whole_run(about)).startswith("the run may have left")
     left = facts(milestones=(*facts().milestones, audited(LEFT)))
     assert reason(not_restored.CHECKER, whole_run(left)).startswith("the run created it")
 

@@ -134,7 +134,13 @@ def test_an_error_of_the_leader_is_known_by_its_name(error: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    ["no report came", "TimeoutException: Expiring 5 record(s) for log-0-0", "_TRANSPORT: x"],
+    [
+        "no report came",
+        "TimeoutException: Expiring 5 record(s) for log-0-0",
+        "_TRANSPORT: x",
+        "NetworkException: Disconnected",
+        "MSG_SIZE_TOO_LARGE: Broker: x",
+    ],
 )
 def test_what_no_broker_answered_is_laid_on_none(error: str) -> None:
     assert "refused" not in out(error, leadership=LED)
