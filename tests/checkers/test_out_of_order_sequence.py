@@ -23,6 +23,7 @@ from tests.checkers.partition_rows import (
     leads,
     log,
     reason,
+    reasons,
     sentences,
 )
 from tests.checkers.test_disk_losses import cut
@@ -323,3 +324,15 @@ def test_a_log_with_the_same_record_does_not_contradict_the_copy() -> None:
     assert reason(CHECKER, on) == (
         "n1, leader of epoch 0, stored the record although its log lacks sequence 2 before it"
     )
+
+
+def test_a_record_of_an_older_epoch_does_not_contradict_the_copy() -> None:
+    numbers = ((1, 0, 0), (1, 0, 1), (1, 0, 3))
+    rows = [
+        {**row, "producer_id": at[0], "producer_epoch": at[1], "sequence": at[2]}
+        for row, at in zip(log("n1", (4, A), (4, B), (4, C)), numbers, strict=True)
+    ]
+    stale = [{**log("n2", (3, B), start=2)[0], "producer_id": 2, "sequence": 0}]
+    on = group(sends=[ack(A, 0)], replica_records=[*rows, *stale], leadership=[leads(1, 4)])
+    (told,) = [each for each in reasons(CHECKER, on) if "sequence 2" in each]
+    assert told.startswith("n1, leader of epoch 4, stored the record although its log lacks")
