@@ -295,7 +295,7 @@ def _is_blocked(dump: str) -> bool:
 
 MECHANISMS = {
     "KAFKA-20734": Mechanism(
-        breaks=("torn-transaction", "G1a"), affects=(("4.3.0", ""),),
+        breaks=("torn-transaction", "G1a", "hanging-transaction"), affects=(("4.3.0", ""),),
         is_shown=skips_a_marker, where=f"{VERDICT}, server.log, sends.parquet",
         means="the partition has no marker of the transaction. After the send, and before the"
         " client's next acknowledged send to this partition, the coordinator that the cause names"

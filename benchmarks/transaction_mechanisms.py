@@ -16,21 +16,28 @@ _COLUMNS = ("op_id", "transactional_id", "topic", "partition", "invoke_ns", "ack
 _UNENDED = re.compile(
     r"(?:in (\S+?)(?:, where the record was read,)? )?no marker ends its transaction"
 )
+_HANGS = re.compile(
+    r"no marker for the transaction of op (\d+) [^:]*: its coordinator, (.*) did not write one"
+)
 _SILENT = re.compile(r"(n\d+), leader of __transaction_state-\d+ in epoch \d+, sent no marker")
 
 
 def skips_a_marker(example: Example, logs: Logs) -> bool:
     """Return whether a coordinator sent no marker to a partition, because it took it for deleted.
 
-    The logs have no marker of the transaction in this partition. The next transaction of the same
-    producer ended the record. The coordinator skipped the marker after the transaction's send, and
-    before the next acknowledged send of the same client to this partition.
+    The logs have no marker of the transaction in this partition. So the transaction stays open, or
+    the next transaction of the same producer ends the record. The coordinator skipped the marker
+    after the transaction's send, and before the next acknowledged send of the same client to this
+    partition.
     """
     found, silent = _UNENDED.search(example.cause), _SILENT.search(example.cause)
+    hangs = _HANGS.search(example.cause)
     writer = example.evidence.get("writer", example.evidence.get("op_id"))
-    if not found or not isinstance(writer, int):
+    if hangs:
+        writer = int(hangs[1])
+    if not (found or hangs) or not isinstance(writer, int):
         return False
-    place = found[1] or place_of(example)
+    place = (found and found[1]) or place_of(example)
     sends = pq.read_table(logs.run.table("sends"), columns=[*_COLUMNS]).to_pylist()
     there = [each for each in sends if f"{each['topic']}-{each['partition']}" == place]
     began = [each for each in there if each["op_id"] == writer and each["transactional_id"]]
@@ -50,5 +57,6 @@ def skips_a_marker(example: Example, logs: Logs) -> bool:
         sent_ns <= (at_s - start_s) * NS_PER_S <= next_ns
         for node in logs.nodes
         if not silent or silent[1] == node
+        if not hangs or re.search(rf"\b{node}\b", hangs[2])
         for at_s in logged_s(skipped, logs.of(node))
     )

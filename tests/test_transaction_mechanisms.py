@@ -26,9 +26,28 @@ def test_a_hidden_part_without_a_marker_shows_a_skipped_marker(tmp_path: Path) -
     assert TORN.told(cause=told).shown("KAFKA-20734", tmp_path) == ("torn-transaction",)
 
 
+HANGING = replace(
+    TORN, anomaly="hanging-transaction",
+    example={
+        "partition": 3, "evidence": {"last_stable_offset": 340},
+        "cause": "its client got the answer at 121.267 s that it had committed, but no marker for"
+                 " the transaction of op 75 (txn-8), producer 3 is in the logs of n1, n2, n3: its"
+                 " coordinator, n3, leader of __transaction_state-3 in epoch 5, then n2 in epoch 6,"
+                 " did not write one",
+    },
+)  # fmt: skip
+
+
+def test_a_transaction_that_hangs_shows_a_skipped_marker(tmp_path: Path) -> None:
+    assert HANGING.shown("KAFKA-20734", tmp_path) == ("hanging-transaction",)
+
+
 @pytest.mark.parametrize(
     "case",
     [
+        HANGING.told(partition=1),
+        HANGING.told(cause=str(HANGING.example["cause"]).replace("op 75", "op 76")),
+        HANGING.told(cause=str(HANGING.example["cause"]).replace("then n2", "then n4")),
         ABORTED.told(partition=2),
         ABORTED.told(evidence={"writer": 76}),
         ABORTED.told(evidence={}),
