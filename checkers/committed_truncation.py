@@ -208,14 +208,14 @@ def _committed(
 def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
     """Return how many records were compared, and which announced records their leader dropped."""
     rows, found = 0, dict[str, list[Dropped]]()
-    since = unclean_elections(group).over_from(_NEVER_NS)
+    since = unclean_elections(group).over_from()
     for snapshot in sorted(group.logs, key=lambda name: (name in {FINAL, CRASH}, name)):
         for node, log in sorted(group.logs[snapshot].items()):
             own = told.where(told.brokers == _broker(node))
             if not len(own):
                 continue
             rows += int(np.searchsorted(log.offsets, own.marks.max()))
-            for some in (own, own.where(own.epochs >= since)):
+            for some in (own, own.where(own.epochs >= since)) if since >= 0 else (own,):
                 dropped = (*_replaced(log, snapshot, some), *_missing(log, snapshot, some))
                 found.setdefault(node, []).extend(dropped)
     return rows, [_least_excused(group, each) for each in found.values() if each]

@@ -118,8 +118,8 @@ class UncleanElections:
         """Return whether an unclean election may have begun an epoch in (`epoch`, `later`]."""
         return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
 
-    def over_from(self, later: int) -> int:
-        """Return the lowest epoch whose records no unclean election up to `later` explains.
+    def over_from(self, later: int = _NEVER) -> int:
+        """Return the lowest epoch whose records no unclean election up to epoch `later` explains.
 
         An unclean election may have lost the records of each epoch below the result. If there is no
         such election, the result is -1.
