@@ -8,12 +8,12 @@ from tests.broken.members import (
     DEALT,
     REVOKED,
     answer,
-    commit_while_cut_off,
     dealt_to_nobody,
     jump,
     keep_commits,
     members,
     next_answer,
+    older_commit_comes_back,
     read_again,
     read_nothing,
     reader_of,
@@ -43,9 +43,7 @@ def a_coordinator_lost_its_newest_positions(record: Record, spot: Spot) -> None:
 
 @broken("commit-lost", row="groups", base="groups", moments=("isolate",))
 def an_older_commit_that_was_sent_once_comes_back(record: Record, spot: Spot) -> None:
-    turn = rebalance(record, spot)
-    older = commit_while_cut_off(record, turn, waited_ns=NS_PER_S // 10)
-    answer(record, turn.fetch, turn.dealt, older)
+    older_commit_comes_back(record, spot, waited_ns=NS_PER_S // 10)
 
 
 @broken("commit-lost", row="groups", base="groups")

@@ -6,11 +6,11 @@ from tests.broken.brokers import cut, read_late
 from tests.broken.corpus import Spot, innocent
 from tests.broken.members import (
     answer,
-    commit_while_cut_off,
     committed_before,
     keep_commits,
     members,
     next_answer,
+    older_commit_comes_back,
     read_again,
     rebalance,
     seek,
@@ -113,9 +113,7 @@ def an_older_commit_comes_late(record: Record, spot: Spot) -> None:
 @innocent(base="groups", moments=("isolate",))
 def a_copy_of_an_older_commit_comes_late(record: Record, spot: Spot) -> None:
     """Its packets were held; it was sent again, and acknowledged; the first copy came at last."""
-    turn = rebalance(record, spot)
-    older = commit_while_cut_off(record, turn, waited_ns=2 * NS_PER_S)
-    answer(record, turn.fetch, turn.dealt, older)
+    older_commit_comes_back(record, spot, waited_ns=2 * NS_PER_S)
 
 
 @innocent(base="groups")

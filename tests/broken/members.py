@@ -1,6 +1,7 @@
 """What coordinators and members of groups do: steps of the changes to the base `groups`."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from results.record.terms import F, GroupAct, Outcome
 from tests.broken.brokers import in_order, insert
@@ -83,15 +84,33 @@ def rebalance(record: Record, spot: Spot) -> Turn:
     )
 
 
-def commit_while_cut_off(record: Record, turn: Turn, *, waited_ns: int) -> Row:
-    """Add a commit of the position before, asked for while a node was cut off; return its row."""
-    (fault,) = record.rows("faults", kind="isolate")
-    asked_ns = int(fault["confirmed_ns"])
-    assert asked_ns + waited_ns < turn.commit["asked_ns"]
-    return record.add(
-        "commits", turn.commit, offset=turn.position - 1, asked_ns=asked_ns,
-        told_ns=asked_ns + waited_ns,
-    )  # fmt: skip
+def older_commit_comes_back(record: Record, spot: Spot, *, waited_ns: int) -> None:
+    """Have a member be told the commit before its last one, which was asked for during a fault.
+
+    The member is the first after the spot that asked for its position, committed twice and asked
+    again. The fault is made longer, so that it covers the older commit.
+    """
+    commits = record.rows("commits", **spot.place)
+    fetches = sorted(
+        (row for row in commits if row["act"] == GroupAct.FETCH.value),
+        key=lambda row: int(row["asked_ns"]),
+    )
+    for before, fetch in pairwise(row for row in fetches if row["asked_ns"] > spot.at_ns):
+        mine = [
+            row
+            for row in commits
+            if (row["act"], row["process"]) == (GroupAct.COMMIT.value, fetch["process"])
+            and before["told_ns"] + waited_ns < row["told_ns"] < fetch["asked_ns"]
+        ]
+        if before["process"] == fetch["process"] and len(mine) > 1:
+            older = sorted(mine, key=lambda row: int(row["told_ns"]))[-2]
+            older["asked_ns"] = older["told_ns"] - waited_ns
+            (fault,) = record.rows("faults", kind="isolate")
+            fault["healed_ns"] = max(fault["healed_ns"], older["asked_ns"])
+            (dealt,) = record.rows("assignments", op_id=fetch["op_id"], kind=DEALT, **spot.place)
+            answer(record, fetch, dealt, older)
+            return
+    raise AssertionError("no member asked, committed twice, and asked again")
 
 
 def seek(record: Record, spot: Spot, *, back: int) -> tuple[Row, int]:
