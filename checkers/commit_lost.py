@@ -23,7 +23,7 @@ from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.group import Group
-from checkers.group_commits import OFFSETS, TABLES, Answer, answers, labels
+from checkers.group_commits import TABLES, Answer, answers, labels
 from checkers.group_reasons import as_leaders, coordinators
 from checkers.kept_commits import Gone, looked_for, unread_premises
 from checkers.protocol import (
@@ -78,7 +78,7 @@ def _describe_gone(group: Group, gone: Gone) -> Anomaly:
         NAME,
         sentence=f"process {gone.process} committed offset {gone.offset} of {group.place} for"
         f" group {gone.group_id} in op {gone.op_id}, acknowledged at"
-        f" {seconds(gone.acknowledged_ns)}; after the stop no log of {OFFSETS} has that"
+        f" {seconds(gone.acknowledged_ns)}; after the stop no log of {GROUPS} has that"
         f" commit ({', '.join(gone.looked_on)})",
         evidence={
             "group": gone.group_id,

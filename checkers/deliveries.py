@@ -19,15 +19,13 @@ from checkers.columns import (
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.protocol import Labels, Premise
-from checkers.reigns import LATE_NS
+from checkers.reigns import GROUPS, LATE_NS, SHARES
 from checkers.state_losses import losses
 from results.record import shares
-from results.record.shares import STATE_COPIES
 from results.record.terms import Outcome, ShareAct, Source
 
 TABLES = ("shared", "leadership", "replica_states", "replica_records")
 """The tables that both checks on deliveries read."""
-_COPIES = ("offsets.topic.replication.factor", STATE_COPIES)
 _HOLDING = frozenset({
     "pause", "slow-disk", "disk-full", "read-only", HANDLES, PROCESSOR, MEMORY,
 })  # fmt: skip
@@ -122,7 +120,7 @@ def is_in(records: pa.Table, among: pa.Table) -> Mask:
 def labels_of(group: Group) -> Labels:
     """Return the excuses for the loss of a share group's state, and the broken premises."""
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
-    return tuple(losses(group, *_COPIES)), broken
+    return tuple(losses(group, GROUPS, SHARES)), broken
 
 
 def applies(facts: RunFacts) -> bool:

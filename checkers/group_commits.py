@@ -23,11 +23,12 @@ import pyarrow as pa
 
 from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import Ints, Mask, equal, ints, select, take
-from checkers.disk_losses import TOLD_LATE_NS
-from checkers.facts import DiskLoss, RunFacts
+from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.positions import SUBSCRIBE
 from checkers.protocol import Excuse, Labels, Premise
+from checkers.reigns import GROUPS
+from checkers.state_losses import disk_reasons
 from results.record.clock import NS_PER_S
 from results.record.identities import group_of
 from results.record.plan import Plan
@@ -38,11 +39,7 @@ TABLES = ("commits", "assignments", "kept_commits", "leadership", "replica_state
 _NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
 """The number for "no commit". It is lower than every committed offset."""
-_ANY = -1
 _KILLS = "kill"
-OFFSETS = "__consumer_offsets"
-_COPIES = "offsets.topic.replication.factor"
-"""The setting for the number of copies. The default is three, or fewer if there are fewer nodes."""
 _RETRIES_NS = NS_PER_S
 """The minimum time until a client retries. It is the shortest timeout that a swarm chooses."""
 _ON_ITS_WAY_NS = 5 * NS_PER_S
@@ -213,28 +210,9 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
         missed_ns: The time at which the commit was missing.
     """
     facts = group.facts
-    taken = _taken_by_disks(facts, known_ns)
-    copies = facts.plan.internal_copies(_COPIES)
-    sure = {
-        loss.excuse
-        for losses in taken
-        if len(frozenset[str]().union(*(each.nodes for each in losses))) >= copies
-        for loss in losses
-    }
-    excuses = sure or ({Excuse.LAST_COPIES.value} if taken else set())
+    excuses = disk_reasons(facts, GROUPS, known_ns=known_ns)
     quiet = was_quiet(group, known_ns, missed_ns)
     if facts.plan.unclean_elections and not quiet:
         excuses.add(Excuse.UNCLEAN.value)
     broken = (Premise.WHOLE_RECORD.value,) if facts.cut_streams else ()
     return tuple(sorted(excuses)), broken
-
-
-def _taken_by_disks(facts: RunFacts, known_ns: int) -> list[list[DiskLoss]]:
-    """Return the disk losses that may have removed a commit made at `known_ns`, by partition."""
-    taken: dict[int, list[DiskLoss]] = {}
-    for loss in facts.disk_losses:
-        cost = loss.topic in {OFFSETS, ""} and loss.end_after < loss.end_before
-        if cost and known_ns <= loss.until_ns + TOLD_LATE_NS:
-            taken.setdefault(loss.partition, []).append(loss)
-    anywhere = taken.pop(_ANY, [])
-    return [losses + anywhere for losses in taken.values()] or [anywhere] * bool(anywhere)

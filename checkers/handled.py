@@ -37,7 +37,7 @@ from checkers.findings import seconds
 from checkers.group import Group
 from checkers.group_reasons import as_leaders, coordinators
 from checkers.protocol import Derivation, Labels, Premise
-from checkers.reigns import GROUPS
+from checkers.reigns import GROUPS, TRANSACTIONS
 from checkers.state_losses import losses
 from checkers.transactions import READ_COMMITTED
 from results.record.identities import groups
@@ -72,7 +72,6 @@ committed or was certainly aborted. `complete` shows whether the final reads of 
 complete, and no transaction was left open.
 """
 NAMED = 5
-_COPIES = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
 """The fate of a transaction: committed, aborted or unknown. Or there was no transaction."""
 
@@ -174,7 +173,7 @@ def effects(group: Group) -> pa.Table:
 
 
 def _excuses(group: Group) -> str:
-    return " ".join(losses(group, *_COPIES))
+    return " ".join(losses(group, GROUPS, TRANSACTIONS))
 
 
 def handled(group: Group) -> Handled:

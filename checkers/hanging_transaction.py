@@ -19,7 +19,7 @@ not trusted.
 
 The anomaly is allowed if a marker may have been lost, or if records of the coordinator's own log
 may have been lost. An unclean election, or a loss on the disks of all replicas, may cause such a
-loss.
+loss. If only some replicas lost such records, the anomaly is not trusted (`state_losses`).
 """
 
 from dataclasses import dataclass, replace
@@ -56,6 +56,7 @@ from checkers.protocol import (
     Waits,
 )
 from checkers.reigns import TRANSACTIONS
+from checkers.state_losses import disk_reasons
 from checkers.unclean_elections import unclean_elections
 from results.record.declared import Sight
 from results.record.milestones import OPEN
@@ -68,8 +69,6 @@ _ALL_ENDED = (
     "clients ended all of their transactions, so a transaction that its coordinator does not"
     " abort could not be detected"
 )
-_COPIES = "transaction.state.log.replication.factor"
-"""The setting for the replication factor of the coordinators' log. Default: min(3, nodes)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +165,10 @@ def _unproven(group: Group, stuck: Stuck) -> str:
 
 
 def _labels(group: Group, stuck: Stuck) -> Labels:
-    lost, plan = group.facts.disk_losses, group.facts.plan
-    hit = frozenset[str]().union(*(each.nodes for each in lost))
-    copies = plan.internal_copies(_COPIES)
-    excuses = {each.excuse for each in lost} if len(hit) >= min(copies, plan.replication) else set()
+    facts, partition = group.facts, group.partition
+    excuses = disk_reasons(facts, group.topic, TRANSACTIONS, partition=partition)
     # Elections of the coordinators' own partitions are not recorded.
-    elsewhere = plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)
+    elsewhere = facts.plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)
     if elsewhere or unclean_elections(group).seen:
         excuses.add(Excuse.UNCLEAN.value)
     broken = []

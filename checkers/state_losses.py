@@ -1,26 +1,100 @@
-"""Return the reasons that allow lost records in a partition or in internal topics."""
+"""Return the reasons that allow lost state: records of a partition and of internal topics.
 
+Coordinators store their state as records of internal topics. A disk fault may remove such records.
+The record of a run does not show the ISR of internal topics. So a loss has one of these labels:
+
+- The excuse of the fault, if as many nodes as there are replicas lost records of the same
+  partition, and no heal ended a loss before the last loss began.
+- `unconfirmed-fault`, if this is true only together with faults that were not confirmed.
+- `last-copies`, if some node lost records: it may have been the only member of the ISR.
+
+The last two are doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the anomaly untrusted.
+"""
+
+from collections.abc import Sequence
+
+from checkers.disk_losses import TOLD_LATE_NS
+from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.protocol import Excuse
+from checkers.reigns import GROUPS, SHARES, TRANSACTIONS
 from checkers.unclean_elections import unclean_elections
+from results.record.plan import Plan
+from results.record.shares import STATE_COPIES
+
+_COPIES = {
+    GROUPS: "offsets.topic.replication.factor",
+    TRANSACTIONS: "transaction.state.log.replication.factor",
+    SHARES: STATE_COPIES,
+}
+"""The setting for the number of replicas. The default is three, or fewer if there are fewer nodes.
+"""
+_ANYWHERE = ("", -1)
 
 
-def losses(group: Group, *settings: str) -> list[str]:
+def losses(group: Group, *topics: str) -> list[str]:
     """Return the reasons that allow a lost record in the partition or in internal topics.
-
-    The result may also have doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the anomaly
-    untrusted.
 
     Args:
         group: The run's rows of one partition.
-        settings: The broker settings for the replication factors of the internal topics.
+        topics: The internal topics.
     """
-    plan, lost = group.facts.plan, group.facts.disk_losses
-    hit = frozenset[str]().union(*(each.nodes for each in lost))
-    # State in internal topics consists of records, too. Perhaps not all replicas were in sync.
-    copies = min(plan.replication, *map(plan.internal_copies, settings))
-    sure = {each.excuse for each in lost if len(hit) >= copies}
-    found = sure or ({Excuse.LAST_COPIES.value} if lost else set[str]())
-    if plan.unclean_elections or unclean_elections(group).seen:
+    found = disk_reasons(group.facts, group.topic, *topics, partition=group.partition)
+    if group.facts.plan.unclean_elections or unclean_elections(group).seen:
         found.add(Excuse.UNCLEAN.value)
     return sorted(found)
+
+
+def disk_reasons(
+    facts: RunFacts, *topics: str, partition: int | None = None, known_ns: int = -1
+) -> set[str]:
+    """Return the labels of disk losses that may have removed records of some topics.
+
+    Args:
+        facts: The run.
+        topics: The topics. If `partition` is given, it belongs to those that are not internal.
+        partition: The partition of these topics.
+        known_ns: When the state was known to be in the log. Earlier losses do not count.
+    """
+    places: dict[tuple[str, int], list[DiskLoss]] = {}
+    for loss in facts.disk_losses:
+        place = loss.topic, loss.partition
+        here = loss.topic in topics and (loss.topic in _COPIES or partition == loss.partition)
+        cost = loss.end_after < loss.end_before and known_ns <= loss.until_ns + TOLD_LATE_NS
+        if cost and (here or place == _ANYWHERE):
+            places.setdefault(place, []).append(loss)
+    anywhere = places.pop(_ANYWHERE, [])
+    if anywhere:
+        places |= {(topic, -1): [] for topic in topics if all(topic != of for of, _ in places)}
+    told = [
+        _labels([*took, *anywhere], _copies(facts.plan, topic))
+        for (topic, _), took in places.items()
+    ]
+    doubts = {Excuse.UNCONFIRMED.value, Excuse.LAST_COPIES.value}
+    every = set[str]().union(*told)
+    return every - doubts or every
+
+
+def _copies(plan: Plan, topic: str) -> int:
+    return plan.internal_copies(_COPIES[topic]) if topic in _COPIES else plan.replication
+
+
+def _labels(took: Sequence[DiskLoss], copies: int) -> set[str]:
+    """Return the labels for the losses of one partition."""
+    sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
+    if excuses := _together(sure, copies):
+        return excuses
+    return {(Excuse.UNCONFIRMED if _together(took, copies) else Excuse.LAST_COPIES).value}
+
+
+def _together(took: Sequence[DiskLoss], copies: int) -> set[str]:
+    """Return the excuses of losses on enough nodes, none of which was healed before the last."""
+    for last in took:
+        at_once = [
+            loss
+            for loss in took
+            if loss.began_ns <= last.began_ns and not 0 <= loss.healed_ns < last.began_ns
+        ]
+        if len(frozenset[str]().union(*(loss.nodes for loss in at_once))) >= copies:
+            return {loss.excuse for loss in at_once}
+    return set()

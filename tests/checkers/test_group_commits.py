@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from checkers import commit_ahead, commit_lost
 from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
-from checkers.group_commits import OFFSETS
 from checkers.protocol import Checker
+from checkers.reigns import GROUPS
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, found, group, sentences
@@ -187,7 +187,7 @@ def test_the_sentences_name_who_was_told_what() -> None:
     assert first.endswith("offset 3 of log-0-0; no member had tried to commit any offset")
 
 
-def loss(*nodes: str, topic: str = OFFSETS, partition: int = 1, end_after: int = 3) -> DiskLoss:
+def loss(*nodes: str, topic: str = GROUPS, partition: int = 1, end_after: int = 3) -> DiskLoss:
     return DiskLoss(
         nodes=frozenset(nodes),
         topic=topic,

@@ -126,12 +126,22 @@ def test_what_the_brokers_were_told_to_lengthen_is_waited_for() -> None:
     assert of(*STUCK, on=about(plan={**TXN, "broker": setting}))[0] == []
 
 
-def power_lost(*nodes: str) -> tuple[DiskLoss, ...]:
+def power_lost(
+    *nodes: str,
+    topic: str = "__transaction_state",
+    partition: int = 0,
+    from_s: int = 0,
+    excuse: str = "power-loss",
+) -> tuple[DiskLoss, ...]:
     loss = DiskLoss(
-        nodes=frozenset(nodes), topic="other", partition=0, end_after=0, end_before=9,
-        until_ns=S, excuse="power-loss",
+        nodes=frozenset(nodes), topic=topic, partition=partition, end_after=0, end_before=9,
+        until_ns=S, began_ns=from_s * S, healed_ns=(from_s + 5) * S, excuse=excuse,
     )  # fmt: skip
     return (loss,)
+
+
+LOST = power_lost("n1", "n2")
+DOUBT, UNSURE = ("last-copies",), "unconfirmed-fault"
 
 
 @pytest.mark.parametrize(
@@ -139,12 +149,21 @@ def power_lost(*nodes: str) -> tuple[DiskLoss, ...]:
     [
         (about(), [], ((), ())),
         (about(disk_losses=power_lost("n1", "n2", "n3")), [], (("power-loss",), ())),
-        (about(disk_losses=power_lost("n1", "n2")), [], ((), ())),
+        (about(disk_losses=power_lost("n1", "n2")), [], (DOUBT, ())),
+        (about(disk_losses=power_lost("n1", "n2", "n3", topic="log-0")), [], (("power-loss",), ())),
+        # Other topics and partitions have no state of this transaction.
+        (about(disk_losses=power_lost("n1", "n2", "n3", topic="other")), [], ((), ())),
+        (about(disk_losses=power_lost("n1", "n2", "n3", topic="log-0", partition=1)), [], ((), ())),
         (
-            about(disk_losses=(*power_lost("n1", "n2"), *power_lost("n3", "n4"))),
+            about(disk_losses=(*power_lost("n1", "n2"), *power_lost("n3", "n4", from_s=4))),
             [],
             (("power-loss",), ()),
         ),
+        # The first loss was healed before the second began.
+        (about(disk_losses=(*LOST, *power_lost("n3", from_s=6))), [], (DOUBT, ())),
+        # They lost records of different partitions.
+        (about(disk_losses=(*LOST, *power_lost("n3", partition=7))), [], (DOUBT, ())),
+        (about(disk_losses=(*LOST, *power_lost("n3", excuse=UNSURE))), [], ((UNSURE,), ())),
         (
             about(plan={**TXN, "broker": {"unclean.leader.election.enable": "true"}}),
             [elected(1, 0, 7, unclean=True)],
