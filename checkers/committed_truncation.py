@@ -119,12 +119,11 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
     copies: dict[str, list[Copy]] = {}
     for snapshot in (*facts.step_isrs, FINAL):
         told = select(states, equal(states, "snapshot", snapshot))
-        asked_ns = int(ints(told, "observed_ns").max(initial=-1))
-        if snapshot == FINAL:
-            asked_ns = _NEVER_NS  # All announcements are older than the final copy.
+        last = snapshot == FINAL  # All announcements are older than this copy.
+        asked_ns = _NEVER_NS if last else int(ints(told, "observed_ns").max(initial=-1))
         for node, log in sorted(group.logs.get(snapshot, {}).items()):
-            unit = node if snapshot == FINAL else f"{snapshot}/{node}"
-            if unit not in facts.unreadable_nodes and (snapshot != FINAL or log.whole):
+            unit = node if last else f"{snapshot}/{node}"
+            if unit not in facts.unreadable_nodes and (not last or log.whole):
                 copy = Copy(snapshot=snapshot, log=log, asked_ns=asked_ns)
                 copies.setdefault(node, []).append(copy)
     return copies
@@ -152,7 +151,7 @@ def _lost_between(group: Group, one: Copy, other: Copy) -> Mask:
 
 def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
     """Return how many records were compared, and which records were dropped between two copies."""
-    copies = _copies(group)
+    copies, since = _copies(group), unclean_elections(group).over_from()
     rows, found = 0, list[Dropped]()
     for mine in copies.values():
         for one, other in pairwise(mine):
@@ -160,7 +159,12 @@ def _by_copies(group: Group, told: Announcements) -> tuple[int, list[Dropped]]:
             lost = _lost_between(group, one, other)
             if lost.any():
                 older = told.where((told.observed_ns >= 0) & (told.observed_ns <= one.asked_ns))
-                found += _committed(one, other, lost, list(_held(one, older, copies)))
+                dropped = [
+                    each
+                    for some in _parts(older, since)
+                    for each in _committed(one, other, lost, list(_held(one, some, copies)))
+                ]
+                found += [_least_excused(group, dropped)] if dropped else []
     return rows, found
 
 
@@ -215,10 +219,16 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
             if not len(own):
                 continue
             rows += int(np.searchsorted(log.offsets, own.marks.max()))
-            for some in (own, own.where(own.epochs >= since)) if since >= 0 else (own,):
-                dropped = (*_replaced(log, snapshot, some), *_missing(log, snapshot, some))
-                found.setdefault(node, []).extend(dropped)
+            for some in _parts(own, since):
+                found.setdefault(node, []).extend(_replaced(log, snapshot, some))
+                found[node].extend(_missing(log, snapshot, some))
     return rows, [_least_excused(group, each) for each in found.values() if each]
+
+
+def _parts(told: Announcements, since: int) -> tuple[Announcements, ...]:
+    """Return all announcements, and those of epoch `since` or later. Empty parts are left out."""
+    parts = (told, told.where(told.epochs >= since)) if since >= 0 else (told,)
+    return tuple(each for each in parts if len(each))
 
 
 def _least_excused(group: Group, dropped: list[Dropped]) -> Dropped:
@@ -228,8 +238,6 @@ def _least_excused(group: Group, dropped: list[Dropped]) -> Dropped:
 
 def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records of a leader's log that records of later epochs have replaced."""
-    if not len(own):
-        return
     parts = runs(log)
     at = own.highest_before(np.maximum(parts.epochs, 0))
     over = np.flatnonzero((at >= 0) & (parts.firsts < own.marks[at]))
@@ -251,8 +259,6 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
 
 def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records beyond the end of their leader's final log."""
-    if not len(own):
-        return
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
     if snapshot == FINAL and end < highest.high_watermark:
@@ -326,8 +332,8 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
 
 def _how(group: Group, dropped: Dropped) -> list[str]:
     """Return one phrase for each known cause that removed the records."""
-    by_disk = [each for each in _by_disk(group, dropped) if each in _SUFFERED]
-    told = [f"{dropped.node} {_SUFFERED[excuse]}" for excuse in by_disk]
+    excuses = _by_disk(group, dropped)
+    told = [f"{dropped.node} {_SUFFERED[each]}" for each in excuses if each in _SUFFERED]
     led = dropped.announced if f"n{dropped.announced.broker}" == dropped.node else None
     cuts = _cuts(group, dropped.node, dropped.first, led.epoch if led else NONE)
     return told + [cut.text(dropped.first) for cut in cuts]
@@ -371,8 +377,8 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
     held = f"broker {announced.broker} was the leader and had it"
     had = f"as the leader, {node} had it"
     if dropped.had is not None:
-        had = f"{holds(group, dropped.had.log, dropped.first)} at the end of {dropped.had.snapshot}"
-        had = f"{had}, and {held}"
+        then = f"at the end of {dropped.had.snapshot}"
+        had = f"{holds(group, dropped.had.log, dropped.first)} {then}, and {held}"
     return anomaly_at(
         group,
         NAME,
@@ -396,10 +402,8 @@ def _describe(group: Group, dropped: Dropped) -> Anomaly:
 def _why(group: Group, found: Anomaly) -> str:
     node, first = str(found.evidence.get("node")), found.offset
     after = str(found.evidence.get("after"))
-    log = group.logs.get(after, {}).get(node)
-    at = log.at(first) if log is not None else None
-    by_disk = [each for each in texts_in(found, "how") if "truncated" not in each]
-    told = [*by_disk]
+    at = log.at(first) if (log := group.logs.get(after, {}).get(node)) is not None else None
+    told = [each for each in texts_in(found, "how") if "truncated" not in each]
     last, epoch = number_in(found, "last_offset"), number_in(found, "announced_epoch")
     own = f"n{number_in(found, 'announced_by')}" == node
     cuts = _cuts(group, node, first, epoch if own else NONE)

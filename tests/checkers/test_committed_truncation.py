@@ -269,6 +269,15 @@ def test_a_later_unclean_election_excuses_what_its_own_replica_may_have_lacked()
     assert excuses(2, 3) == ()
 
 
+def test_what_was_announced_again_after_an_unclean_election_is_not_excused() -> None:
+    for epoch, excuses in ((4, ()), (2, ("unclean-election",))):
+        twice = (announced(1, 0, 2, at=8 * S), announced(1, epoch, 2, at=9 * S))
+        seen = (*twice, elected(1, 3, 7, unclean=True))
+        (anomaly,) = found(CHECKER, story(told(plan=UNCLEAN), leadership=seen)).anomalies
+        assert anomaly.excuses == excuses
+        assert anomaly.evidence["announced_epoch"] == (epoch if epoch > 3 else 0)
+
+
 def test_unclean_elections_and_power_losses_of_the_replica_excuse_it() -> None:
     unclean = told(plan=UNCLEAN)
     seen = (announced(1, 0, 2, at=9 * S), elected(2, 5, 7, unclean=True))
