@@ -26,6 +26,7 @@ from checkers.columns import (
     stack,
     within,
 )
+from checkers.disk_losses import was_begun
 from checkers.group import LEADER_SOURCES, Group
 from checkers.transitions.tables import SCHEMAS
 from results.record.clock import NS_PER_S
@@ -255,6 +256,7 @@ def _of(found: Mapping[object, Sequence[Ints]], row: Mapping[str, object]) -> In
 def _offered(arrivals: pa.Table, faults: pa.Table) -> pa.Table:
     at, offered, missed = (ints(arrivals, name) for name in ("window_ns", "offered", "missed"))
     calm = equal(arrivals, "phase", Phase.MAIN.value)
+    faults = select(faults, was_begun(faults) & present(faults, "requested_ns"))
     begun, healed = ints(faults, "requested_ns"), ints(faults, "healed_ns")
     over = healed + NS_PER_S  # A column, because numpy warns when a single number overflows.
     for start, end, then in zip(begun, healed, over, strict=True):
