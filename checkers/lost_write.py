@@ -21,6 +21,9 @@ What would not prove it:
   is reported as untrusted.
 - A final read that returned no record beyond the offset, if some partition had not recovered. Such
   a finding is reported as untrusted.
+- The log of the last leader that answered ListOffsets, if some partition had not recovered, a later
+  epoch is known, and another replica has the record or could not be read. Such a finding is
+  reported as untrusted.
 - A record that an open transaction may hide from readers, if replica logs cannot be read.
 
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
@@ -45,7 +48,7 @@ from checkers.cleaner_losses import abort_before_final_read
 from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
-from checkers.disk_losses import lost_on_disks
+from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.dropped import marker_lost
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
@@ -191,11 +194,30 @@ def held_back(group: Group, isolation: str) -> Mask:
 def _broken(group: Group, loss: Loss) -> tuple[str, ...]:
     facts, log = group.facts, group.final_log
     sound = log is not None and log.whole and log.node not in facts.unreadable_nodes
-    if loss.from_read and not facts.recovered and not _passed(group, loss):
+    if loss.from_read:
+        doubtful = not _passed(group, loss)
+    else:
+        doubtful = sound and _may_be_kept(group, loss.value)
+    if doubtful and not facts.recovered:
         return (Premise.RECOVERED.value,)
     if (loss.from_log and sound) or (loss.from_read and not facts.cut_streams):
         return ()
     return (Premise.READABLE_LOGS.value,) if loss.from_log else (Premise.WHOLE_RECORD.value,)
+
+
+def _may_be_kept(group: Group, value: int) -> bool:
+    """Return whether a later leader than the one whose log was compared may have a value.
+
+    The last answer to ListOffsets names the leader. A later leader may never have answered.
+    """
+    rows, copies = group.table("leadership"), group.logs.get(FINAL, {})
+    told = [ints(rows, "leader_epoch")[ints(rows, "leader") >= 0]]
+    told += [log.epochs for log in copies.values()]
+    newest = max(int(each.max(initial=NONE)) for each in told)
+    if group.leader is None or newest <= group.leader.epoch:
+        return False
+    read = {node for node, log in copies.items() if log.whole and read_whole(group, node)}
+    return bool(nodes_with(list(copies.values()), value)) or bool(set(replicas_of(group)) - read)
 
 
 def _passed(group: Group, loss: Loss) -> bool:

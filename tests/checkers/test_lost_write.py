@@ -6,6 +6,7 @@ from checkers.facts import RunFacts
 from checkers.lost_write import CHECKER
 from results.record.declared import Declared
 from results.record.milestones import OPEN, Milestone
+from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     RETENTION,
     A,
@@ -68,6 +69,28 @@ def test_a_value_that_no_log_holds_is_said_to_be_in_none() -> None:
                replica_states=[state("n3", 1)])  # fmt: skip
     (sentence,) = sentences(CHECKER, on)
     assert "), is in no replica's log" in sentence
+
+
+def test_a_later_leader_that_never_answered_may_have_what_an_earlier_one_lacks() -> None:
+    """`n3` answered last, in epoch 5; `n1` led in epoch 6 and may have acknowledged the record."""
+
+    def premises(*records: Row, recovered: bool = False, unread: str = "") -> tuple[str, ...]:
+        read = frozenset({"n1", "n2", "n3"}) - {unread}
+        about = facts(collected_nodes=read)
+        about = about if recovered else replace(about, milestones=())
+        states = [state(node, 2 if node == "n1" else 1) for node in sorted(read)]
+        rows = [*log("n3", (5, C)), *log("n2", (5, C)), *records]
+        on = group(about, sends=[ack(B, 1)], leadership=LED, replica_records=rows,
+                   replica_states=states)  # fmt: skip
+        (anomaly,) = found(CHECKER, on).anomalies
+        return anomaly.broken_premises
+
+    kept, other = log("n1", (5, C), (6, B)), log("n1", (5, C), (6, A))
+    assert premises(*kept) == ("recovered",)
+    assert premises(*kept, recovered=True) == ()
+    assert premises(*log("n1", (5, C), (5, B))) == ()  # No later leader is known.
+    assert premises(*other) == ()  # No replica has it.
+    assert premises(*other, unread="n2") == ("recovered",)
 
 
 def test_a_send_that_timed_out_may_be_missing() -> None:
