@@ -62,7 +62,7 @@ from checkers.findings import anomaly_at, could_not_show, findings, number_in, s
 from checkers.group import Group
 from checkers.group_reasons import served_by
 from checkers.positions import SUBSCRIBE
-from checkers.protocol import Chapter, Checker, During, Findings, Promise
+from checkers.protocol import DISK_DOUBTS, Chapter, Checker, During, Findings, Promise
 from results.record.clock import NS_PER_S
 from results.record.identities import group_of
 from results.record.milestones import DRAINED
@@ -93,12 +93,13 @@ def _check(group: Group) -> Findings:
     chances = _chances(group, sent_ns, ints(kept, "leader_epoch"), drained.at_ns)
     judged = chances < limit(group.facts.plan)
     labels = labels_of(group)
+    allowed = any(each not in DISK_DOUBTS for each in labels[0])
     found = findings(
         int(judged.sum()),
         np.flatnonzero(missed & judged).tolist(),
         lambda row: _describe(group, kept.slice(int(row), 1), int(sent_ns[row]), drained.at_ns),
         lambda _: labels,
-        gaps=() if any(labels) else _in_doubt(group, select(kept, missed & ~judged)),
+        gaps=() if allowed else _in_doubt(group, select(kept, missed & ~judged)),
     )
     return could_not_show(
         found,

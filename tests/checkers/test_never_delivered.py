@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import never_delivered
+from checkers.facts import DiskLoss
+from checkers.reigns import SHARES
 from results.record.terms import Validity
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
@@ -34,6 +36,7 @@ WHYS_OF: list[tuple[str, dict[str, Any], str]] = [
     (NAME, {"sent_ns": S, "drained_ns": 9 * S}, "the run's record does not show which"),
 ]
 EXCUSED_BY = [(NAME, {"unclean-election", "power-loss", "wipe", "bit-flip"})]
+NODES = ("n1", "n2", "n3")
 LOST = [delivery(0), delivery(2)]
 BUSY = [joins(90 * S)] * 10
 """So many came since it was sent that each may have lost it."""
@@ -136,6 +139,11 @@ def test_what_may_have_been_given_up_leaves_a_gap_only_if_nobody_was_delivered_i
     told = about()
     allowed = replace(told, plan=told.plan.model_copy(update=unclean))
     assert found(CHECKER, shared(allowed, LOST, assignments=BUSY)).gaps == ()
+    lost = DiskLoss(nodes=frozenset({"n1"}), topic=SHARES, partition=0, end_after=0, end_before=1,
+                    until_ns=S, excuse="power-loss")  # fmt: skip
+    for losses, doubted in (((lost,), True), ((replace(lost, nodes=frozenset(NODES)),), False)):
+        on = shared(replace(told, disk_losses=losses), LOST, assignments=BUSY)
+        assert bool(found(CHECKER, on).gaps) is doubted
 
 
 def test_a_group_with_a_lower_limit_gives_up_sooner() -> None:
