@@ -24,7 +24,7 @@ from results.record.plan import Plan, dump_plan
 
 
 def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
-    """Print a plan, its schedule of faults, and the guarantees of its configuration.
+    """Print a plan without defaults, its faults, and the guarantees of its configuration.
 
     Args:
         plan: The plan that the user asks for.
@@ -36,7 +36,8 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     """
     ready = dealt(plan, keep=keep)
     plan, schedule = ready.system.plan, ready.schedule
-    console.print(dump_plan(plan), markup=False, highlight=False)
+    console.print(dump_plan(plan, defaults=False), markup=False, highlight=False)
+    console.print("(All other keys have their defaults: logquake help KEY.)", markup=False)
     if plan.scenario is not None:
         tell(plan, console)
     console.print(f"hosts: {ready.choice.kind} ({ready.choice.why})", markup=False)

@@ -227,7 +227,7 @@ def test_a_dry_run_shows_schedule_and_guarantees_and_leaves_nothing(
     ("workload", "says"),
     [
         ("txn", ('name = "txn"', "rate = 100.0", "writes are transactions")),
-        ("groups", ('name = "groups"', "rate = 500.0", 'workload = "groups"')),
+        ("groups", ('name = "groups"', "other keys have their defaults", 'workload = "groups"')),
         *((name, (f'name = "{name}"',)) for name in WORKLOADS if name != "log"),
     ],
 )

@@ -75,7 +75,9 @@ def test_bad_links_are_dealt_or_refused_with_the_remedy(device: int | None, tmp_
         assert "works  shaping of links" in findings
         return
     (sentence,) = (each for each in sentences if "network" in each)
-    assert sentence.startswith("faults of network are left out: shaping of links (TUN device)")
+    families, _, why_not = sentence.partition(" are left out: ")
+    assert families == "faults of network, stall and stall-clients"
+    assert why_not.startswith("shaping of links (TUN device)")
     assert named.returncode == 254
     (refusal,) = named.stderr.splitlines()
     assert refusal.startswith(
