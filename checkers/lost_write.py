@@ -29,7 +29,9 @@ What would not prove it:
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
 is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
 a permitted unclean election may have lost the record, or if a power loss or a disk fault took the
-record from every replica.
+record from every replica. After a recovery, none of these excuses applies to a record that the last
+leader's log has, but a final read lacks. Such a record was not lost, so only the loss of its
+transaction's marker can excuse the reader.
 
 Reads that skip the offset of a lost record are a consequence of the loss. So such reads are
 reported with the lost write, not as a separate anomaly.
@@ -228,16 +230,31 @@ def _passed(group: Group, loss: Loss) -> bool:
     return 0 <= loss.offset < int(ints(group.final_polls, "offset").max(initial=NONE))
 
 
-def _labels(group: Group, loss: Loss) -> Labels:
-    excuses, broken = [], list(_broken(group, loss))
-    when = (loss.offset, loss.sent_ns, loss.acked_ns)
+def _stood(group: Group, loss: Loss) -> bool:
+    """Return whether the leader's log had the record when the final reads passed its offset.
+
+    The ISR was full before the final reads, so each later election was clean. The reads were below
+    the high watermark. So a record that the last leader's log has was there for the reads, too.
+    """
+    log, place = group.final_log, (np.array([loss.offset]), np.array([loss.value]))
+    return group.facts.recovered and log is not None and bool(log.holds(*place)[0])
+
+
+def _dropped(group: Group, loss: Loss) -> Labels:
+    """Return the reasons for which a log may have lost the record."""
+    excuses, broken, when = [], [], (loss.offset, loss.sent_ns, loss.acked_ns)
     if loss.weak and may_be_dropped(group, *when):
         excuses.append(Excuse.ACKS.value)
     elif loss.weak and nobody_knows(group, *when):
         broken.append(Premise.SHOWN_CAUSE.value)
     if took_acknowledged(group, loss.offset, loss.value):
         excuses.append(Excuse.UNCLEAN.value)
-    excuses += lost_on_disks(group, loss.offset, loss.acked_ns)
+    return (*excuses, *lost_on_disks(group, loss.offset, loss.acked_ns)), tuple(broken)
+
+
+def _labels(group: Group, loss: Loss) -> Labels:
+    gone: Labels = ((), ()) if _stood(group, loss) else _dropped(group, loss)
+    excuses, broken = [*gone[0]], [*_broken(group, loss), *gone[1]]
     if not loss.from_log and group.facts.plan.transactional:
         sends = group.table("sends")
         excuses += marker_lost(group, select(sends, ints(sends, "value") == loss.value))

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.facts import RunFacts
+from checkers.facts import DiskLoss, RunFacts
 from checkers.lost_write import CHECKER
 from results.record.declared import Declared
 from results.record.milestones import OPEN, Milestone
@@ -28,6 +28,7 @@ from tests.checkers.partition_rows import (
 )  # fmt: skip
 
 LED = [leads(1, 4, at=S // 2), leads(3, 5, at=2 * S)]
+UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
 
 
 def test_a_value_that_the_last_leaders_log_holds_is_not_lost() -> None:
@@ -160,6 +161,40 @@ def test_acks_1_and_a_seen_unclean_election_are_excuses() -> None:
     assert excused.excuses == ("unclean-election",)
     (not_asked,) = found(CHECKER, group(sends=[ack(A, 0)], **rows)).anomalies
     assert not_asked.excuses == ()
+
+
+EVERYWHERE = DiskLoss(
+    nodes=frozenset({"n1", "n2", "n3"}), topic="log-0", partition=0, end_after=0, end_before=9,
+    until_ns=3 * S, excuse="power-loss",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("about", "acks", "excuses"),
+    [
+        (facts(plan=UNCLEAN), "all", ("unclean-election",)),
+        (facts(disk_losses=(EVERYWHERE,)), "all", ("power-loss",)),
+        (facts(), "1", ("acks-0-1",)),
+    ],
+)
+def test_what_may_take_a_record_excuses_no_reader_that_skips_what_the_last_leader_has(
+    about: RunFacts, acks: str, excuses: tuple[str, ...]
+) -> None:
+    """The reads came after the recovery, so all elections since then were clean."""
+
+    def labels(about: RunFacts, *records: Row) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        on = group(about, sends=[ack(A, 0), ack(B, 1, op=2, acks=acks)],
+                   polls=[read(A, 0), read(C, 2)], final_reads=[final_read(3)],
+                   leadership=[leads(1, 4), leads(2, 5, at=2 * S), leads(3, 6, at=3 * S),
+                               elected(2, 5, 10, unclean=True)],
+                   replica_records=[*records], replica_states=[state("n3", 3)])  # fmt: skip
+        (anomaly,) = found(CHECKER, on).anomalies
+        return anomaly.excuses, anomaly.broken_premises
+
+    stands = log("n3", (4, A), (4, B), (6, C))
+    assert labels(about, *stands) == ((), ())
+    assert labels(replace(about, milestones=()), *stands) == (excuses, ())
+    assert labels(about, *log("n3", (4, A), (6, 77), (6, C))) == (excuses, ())
 
 
 def test_many_losses_are_counted_though_few_are_described() -> None:
