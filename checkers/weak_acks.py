@@ -139,14 +139,16 @@ def _at_an_end(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bool:
     Args:
         group: The run's rows of one partition.
         offset: The record's offset.
-        sent_ns: A time from which all brokers knew the leader. -1 if this is uncertain.
+        sent_ns: When the record was sent. Every broker knew each epoch that was reported
+            `TOLD_LATE_NS` earlier. -1 if this is uncertain.
         acked_ns: When the record was acknowledged.
     """
     log = group.final_log
     if log is None or not log.whole or offset < 0 or acked_ns < 0:
         return True
     begun = group.view(_begun_ns)
-    known = max((epoch for epoch, told_ns in begun.items() if told_ns <= sent_ns), default=-1)
+    heard_ns = sent_ns - TOLD_LATE_NS
+    known = max((epoch for epoch, at_ns in begun.items() if 0 <= at_ns <= heard_ns), default=-1)
     left = set(np.unique(log.epochs[log.offsets >= offset]).tolist())
     may = {
         epoch

@@ -14,6 +14,7 @@ from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
     B,
+    C,
     S,
     ack,
     facts,
@@ -21,7 +22,9 @@ from tests.checkers.partition_rows import (
     found,
     group,
     leads,
+    log,
     read,
+    state,
 )  # fmt: skip
 
 SENT = 30 * S
@@ -85,6 +88,23 @@ def test_what_came_before_may_be_why_until_everybody_knew_the_newest_leader() ->
     restarted = (life(1), life(2, at=20 * S), life(2, at=40 * S))
     assert excused(UNSETTLED, leads(1, 4), states=restarted)
     assert not excused(CALM, leads(1, 4), states=restarted)
+
+
+@pytest.mark.parametrize(
+    ("told_ns", "may_be"), [(SENT - S, True), (SENT - 6 * S, False), (None, True)]
+)
+def test_a_replaced_leader_may_not_have_heard_of_the_epoch_yet(
+    told_ns: int | None, *, may_be: bool
+) -> None:
+    """Another broker may know epoch 6; `n2` acknowledged in epoch 5, and truncated later."""
+    on = group(CALM, sends=[WEAK], polls=[read(B, 0), read(C, 1)], final_reads=[final_read(2)],
+               leadership=[leads(2, 5), {**leads(1, 6), "observed_ns": told_ns},
+                           leads(1, 6 + (told_ns is None), at=40 * S)],
+               replica_records=[row for node in ("n1", "n2") for row in log(node, (6, B), (6, C))],
+               replica_states=[state(node, 2) for node in ("n1", "n2")],
+               truncations=[{**cut(0), "node": "n2"}])  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == ("acks-0-1",) * may_be
 
 
 def test_an_epoch_without_a_time_may_have_begun_whenever() -> None:
