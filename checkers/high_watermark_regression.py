@@ -16,11 +16,14 @@ above that offset (KIP-98).
 What would not prove it: a follower's own high watermark always lags behind. An old leader may still
 answer in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time
 have no order. The anomaly is allowed after an unclean election, and if the disks of all replicas
-lost the records (power loss, wipe, flipped bit). A lower last stable offset is not trusted if a
-cleaner may have removed a marker before the leader got the marker (`cleaned_markers`).
+lost the records (power loss, wipe, flipped bit). Such an event does not explain a decrease between
+two later answers. A lower last stable offset is not trusted if a cleaner may have removed a marker
+before the leader got the marker (`cleaned_markers`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -230,13 +233,32 @@ def _last_reading(group: Group, until_ns: int) -> Reading | None:
     return Reading(offset=offset, op_id=op_id, epoch=epoch, observed_ns=ended)
 
 
+def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
+    """Yield all answers, and those since each unclean election and each disk loss."""
+    yield told
+    elections = unclean_elections(group)
+    cuts = {elections.over_from(epoch) for epoch in np.unique(told.epochs).tolist()}
+    for since in sorted(cuts - {NONE}):
+        yield told.where(told.epochs >= since)
+    for loss in group.facts.disk_losses:
+        if loss.concerns(group.topic, group.partition):
+            yield told.where(told.asked_ns > loss.until_ns)
+
+
 def _check(group: Group) -> Findings:
     told, ends = announcements(group), _ends(group)
-    (answers, fell), (targets, short) = _regressions(told), _short_targets(group, told, ends)
+    looks = [
+        look
+        for part in _parts(group, told)
+        for look in (_regressions(part), _short_targets(group, part, ends))
+    ]
+    by_epoch: dict[int, list[Regression]] = {}
+    for each in chain.from_iterable(found for _, found in looks):
+        by_epoch.setdefault(each.later.epoch, []).append(each)
     found = findings(
-        answers + targets,
+        sum(rows for rows, _ in looks[:2]),
         sorted(
-            [*fell, *short],
+            (_least_excused(group, each) for each in by_epoch.values()),
             key=lambda each: (each.later.high_watermark, each.later.epoch),
         ),
         lambda regression: _describe(group, regression),
@@ -244,6 +266,11 @@ def _check(group: Group) -> Findings:
     )
     why = "no high watermark was announced after another one, so a decrease could not be detected"
     return could_not_show(found, why, given=bool(len(told)))
+
+
+def _least_excused(group: Group, fell: list[Regression]) -> Regression:
+    """Return the first regression without an excuse, if possible with all premises."""
+    return min(fell, key=lambda each: tuple(map(bool, _labels(group, each))))
 
 
 def _labels(group: Group, regression: Regression) -> Labels:

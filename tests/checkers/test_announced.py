@@ -606,3 +606,27 @@ def test_an_unclean_election_excuses_what_was_announced_before_it() -> None:
     on = after_an_unclean_election(announced(2, 1, 9, at=10 * S))
     before = [each for each in found(INCOMPLETE, on).anomalies if each.excuses]
     assert [each.evidence["announced_epoch"] for each in before] == [1]
+
+
+@pytest.mark.parametrize("lower", [announced(2, 2, 60, at=40 * S), announced(3, 3, 60, at=40 * S)])
+@pytest.mark.parametrize(
+    "about",
+    [facts(plan=UNCLEAN), facts(disk_losses=power_lost("n1", "n2", "n3", after=0, before=100))],
+)
+def test_no_older_mark_hides_that_a_mark_goes_back_after_the_loss(
+    about: RunFacts, lower: Row
+) -> None:
+    """What was announced in epoch 1 was lost, and 80 was announced since then."""
+    since = [elected(2, 2, 7, unclean=True), announced(2, 2, 80, at=30 * S)]
+    for earlier in ((), (announced(1, 1, 100, at=5 * S),)):
+        on = group(about, leadership=[*earlier, *since, lower])
+        guilty = [each for each in found(REGRESSION, on).anomalies if not each.excuses]
+        marks = [each.evidence["earlier_high_watermark"] for each in guilty]
+        assert (marks, [each.offset for each in guilty]) == ([80], [60])
+
+
+def test_no_older_mark_hides_that_the_final_reads_end_below_what_was_announced_since() -> None:
+    told = [announced(1, 1, 9, at=1), elected(2, 2, 7, unclean=True), announced(2, 2, 5, at=2)]
+    on = group(facts(plan=UNCLEAN), leadership=told, final_reads=[final_read(4)])
+    guilty = [each for each in found(REGRESSION, on).anomalies if not each.excuses]
+    assert [each.evidence["earlier_high_watermark"] for each in guilty] == [5]
