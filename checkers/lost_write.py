@@ -61,7 +61,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premis
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import took_acknowledged
+from checkers.unclean_elections import took_value_at
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
@@ -247,7 +247,7 @@ def _dropped(group: Group, loss: Loss) -> Labels:
         excuses.append(Excuse.ACKS.value)
     elif loss.weak and nobody_knows(group, *when):
         broken.append(Premise.SHOWN_CAUSE.value)
-    if took_acknowledged(group, loss.offset, loss.value):
+    if took_value_at(group, loss.offset, [loss.value]):
         excuses.append(Excuse.UNCLEAN.value)
     return (*excuses, *lost_on_disks(group, loss.offset, loss.acked_ns)), tuple(broken)
 

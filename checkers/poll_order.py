@@ -163,14 +163,17 @@ def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
 def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
     """Return a mask of reader steps from the log before an unclean election to the log after it.
 
-    For steps that go back, `_sent_back` decides whether the record is missing.
+    For steps that go back, `_sent_back` decides. With transactions, a marker may have taken the
+    place of a record that was lost, so skips between records of later leaders count, too.
     """
     polls = group.table("polls")
     offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
     if name in _GOING_BACK:
         return unclean_elections(group).took(offsets)
     values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1: appended value
-    return took_values(group, offsets, values)
+    told = np.append(ints(polls, "leader_epoch"), NONE)
+    both = np.minimum(told[steps.since], told[steps.at])
+    return took_values(group, offsets, values, None if group.facts.plan.transactional else both)
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:

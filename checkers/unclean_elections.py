@@ -131,20 +131,23 @@ class UncleanElections:
 def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
     """Return whether an unclean leader may have lacked, at an offset, one of the given values.
 
-    If the run's record contains the send times of the values, the function uses these times too.
+    If the run's record contains the send times or the leader epochs of the values, the function
+    uses these, too.
 
     Args:
         group: The run's rows of one partition.
         offset: The offset of the values. -1 if unknown.
-        values: The values.
+        values: The values. -1 if unknown.
     """
     if not unclean_elections(group).seen:
         return False
+    told = [written_epochs(group, offset, value) if value >= 0 else () for value in values]
+    epochs = np.array([min(each, default=NONE) for each in told], dtype=np.int64)
     wanted = np.array(values, dtype=np.int64)
-    return bool(took_values(group, np.full(len(wanted), offset), wanted).any())
+    return bool(took_values(group, np.full(len(wanted), offset), wanted, epochs).any())
 
 
-def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
+def took_values(group: Group, offsets: Ints, values: Ints, epochs: Ints | None) -> Mask:
     """Return a mask of the values that an unclean leader may have lacked, by their offsets.
 
     If the run's record contains the send times of the values, the function uses these times too.
@@ -153,23 +156,12 @@ def took_values(group: Group, offsets: Ints, values: Ints) -> Mask:
         group: The run's rows of one partition.
         offsets: The offsets of the values. -1 if unknown.
         values: The values. -1 if unknown.
+        epochs: A leader epoch of each value's record. -1 if unknown. None: unknown for all.
     """
     sends = group.table("sends")
     begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # Index -1 selects the appended value.
     rows = np.where(values >= 0, first_match(values, ints(sends, "value")), NONE)
-    return unclean_elections(group).took(offsets, begun_ns[rows])
-
-
-def took_acknowledged(group: Group, offset: int, value: int) -> bool:
-    """Return whether an unclean leader may have lacked an acknowledged value at an offset."""
-    elections = unclean_elections(group)
-    if not elections.seen:
-        return False
-    sends = group.table("sends")
-    sent = ints(sends, "invoke_ns")[ints(sends, "value") == value]
-    epoch = min(written_epochs(group, offset, value), default=NONE)
-    asked = (np.array([each]) for each in (offset, sent[0] if len(sent) else NONE, epoch))
-    return bool(elections.took(*asked)[0])
+    return unclean_elections(group).took(offsets, begun_ns[rows], epochs)
 
 
 def unclean_elections(group: Group) -> UncleanElections:

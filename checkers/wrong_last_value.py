@@ -61,7 +61,7 @@ from checkers.protocol import (
     Promise,
 )
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import took_acknowledged
+from checkers.unclean_elections import took_value_at
 from results.record.keys import are_tombstones
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
@@ -276,7 +276,7 @@ def _labels(group: Group, wrong: Wrong) -> Labels:
     mine = ints(sends, "value") == wrong.value
     acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
     excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
-    if took_acknowledged(group, wrong.offset, wrong.value):
+    if took_value_at(group, wrong.offset, [wrong.value]):
         excuses.append(Excuse.UNCLEAN.value)
     if READ in wrong.places:
         excuses += marker_lost(group, select(sends, mine))

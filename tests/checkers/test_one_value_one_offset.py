@@ -90,6 +90,36 @@ def test_two_polls_that_differ_are_excused_by_an_unclean_election_only() -> None
     assert allowed.excuses == ("unclean-election",)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "excuses"),
+    [
+        ((3, 4), ()),
+        ((2, 3), ()),
+        ((1, 3), ("unclean-election",)),
+        ((None, 3), ("unclean-election",)),
+    ],
+)
+def test_an_unclean_election_explains_no_two_values_of_later_epochs(
+    epochs: tuple[int | None, int], excuses: tuple[str, ...]
+) -> None:
+    plan: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+    polls = [{**read(value, 3, op=op), "leader_epoch": epoch}
+             for op, (value, epoch) in enumerate(zip((A, B), epochs, strict=True))]  # fmt: skip
+    seen = [elected(1, 2, 5, unclean=True)]
+    assert inconsistent(facts(plan=plan), polls=polls, leadership=seen).excuses == excuses
+
+
+def test_an_unclean_election_takes_no_copy_of_a_later_epoch() -> None:
+    about = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+    for epoch, excuses in ((1, ("unclean-election",)), (2, ())):
+        on = group(about, polls=[{**read(A, 0), "leader_epoch": epoch}],
+                   leadership=[leads(1, 3), elected(1, 2, 5, unclean=True)],
+                   replica_records=log("n1", (3, B), (3, A)), replica_states=[state("n1", 2)],
+                   )  # fmt: skip
+        (anomaly,) = found(duplicate.CHECKER, on).anomalies
+        assert anomaly.excuses == excuses
+
+
 @pytest.mark.parametrize("value", [0, 2**63 - 1])
 def test_the_smallest_and_the_largest_value_are_like_any_other(value: int) -> None:
     twice = [read(value, 1), read(value, 2)]

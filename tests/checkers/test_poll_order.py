@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from checkers.facts import DiskLoss
+from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.lost_write import CHECKER as LOST_WRITE
 from checkers.poll_order import (
@@ -404,6 +404,26 @@ def test_an_unclean_election_that_was_seen_labels_skips() -> None:
         assert found(checker, on).anomalies[0].excuses == ("unclean-election",)
     clean = group(allow, polls=polls, leadership=[elected(1, 1, 6)])
     assert found(SKIP_CHECKER, clean).anomalies[0].excuses == ()
+
+
+UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+ALLOW = facts(plan=UNCLEAN)
+
+
+def test_an_unclean_election_explains_no_skip_between_records_of_later_leaders() -> None:
+    def excuses(*epochs: int | None, about: RunFacts = ALLOW) -> tuple[str, ...]:
+        polls = [{**row, "leader_epoch": epoch}
+                 for row, epoch in zip(got(0, 2, op=1), epochs, strict=True)]  # fmt: skip
+        on = group(about, polls=[*polls, *ELSEWHERE], leadership=[elected(1, 2, 6, unclean=True)])
+        (anomaly,) = found(INT_SKIP_CHECKER, on).anomalies
+        return anomaly.excuses
+
+    assert excuses(2, 3) == ()
+    for earlier in ((1, 3), (3, 1), (None, 3), (3, None)):
+        assert excuses(*earlier) == ("unclean-election",)
+    # A marker may be at the offset at which another reader got a record from an earlier leader.
+    transactions = facts(plan={"workload": "txn", **UNCLEAN})
+    assert excuses(2, 3, about=transactions) == ("unclean-election",)
 
 
 def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_op_can() -> None:

@@ -324,7 +324,7 @@ def test_other_checks_look_at_the_offset_too() -> None:
                       replica_states=[*STATES, state("n2", 4)])  # fmt: skip
         (anomaly,) = found(duplicate.CHECKER, copies).anomalies
         assert (KIND in anomaly.excuses) is excused
-        skipped = _hit(NOT_RECOVERED, sends=[ack(value, offset)],
+        skipped = _hit(NOT_RECOVERED, sends=[ack(value, offset)], replica_records=OLD,
                        polls=[read(A, 0)], final_reads=[final_read(1)])  # fmt: skip
         (anomaly,) = found(unseen.UNSEEN_CHECKER, skipped).anomalies
         assert (KIND in anomaly.excuses) is excused
@@ -347,10 +347,10 @@ def test_what_was_sent_to_the_new_leader_no_check_excuses_by_its_election() -> N
         seen = {**read(C, 2), **times}
         told = {**leads(2, 2, at=40 * S), "high_watermark": 2, "asked_ns": 39 * S}
         skipped = _hit(NOT_RECOVERED, sends=[mine], polls=[read(A, 0)],
-                       final_reads=[final_read(1)])  # fmt: skip
+                       final_reads=[final_read(1)], replica_records=OLD)  # fmt: skip
         (anomaly,) = found(unseen.UNSEEN_CHECKER, skipped).anomalies
         assert (KIND in anomaly.excuses) is excused
-        assert excuses(uncommitted_read.CHECKER, sends=[mine], polls=[seen],
+        assert excuses(uncommitted_read.CHECKER, sends=[mine], polls=[seen], replica_records=OLD,
                        leadership=[told, ELECTION]) is excused  # fmt: skip
         assert excuses(inconsistent_offsets.CHECKER, sends=[mine, {**ack(D, 2), **times}]) is (
             excused

@@ -84,7 +84,7 @@ def test_an_unclean_election_does_not_excuse_what_the_last_leader_has_after_a_re
     """The ISR was full before the final reads: whoever was read from had the record as well."""
     unclean = {"broker": {"unclean.leader.election.enable": "true"}}
     kept = {
-        "replica_records": log("n1", (0, A), (1, B)),
+        "replica_records": log("n1", (0, A), (0, B)),
         "replica_states": [state("n1", 2)],
     }
 
@@ -114,7 +114,7 @@ def test_an_unclean_election_may_cost_a_transaction_its_marker_and_not_its_recor
             polls=[{**read(A, 0), "isolation": isolation}],
             final_reads=[{**final_read(2), "isolation": isolation}],
             leadership=[leads(1, 1), elected(1, 1, 5, unclean=True)],
-            replica_records=log("n1", (0, A), (1, B)),
+            replica_records=log("n1", (0, A), (0, B)),
             replica_states=[state("n1", 2)],
         )
         (anomaly,) = found(UNSEEN_CHECKER, on).anomalies
