@@ -54,7 +54,9 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     )
     found = {Excuse.UNCLEAN.value} if seen or unseen else set[str]()
     for end in {max(offset, loss.end_after) for loss in group.facts.disk_losses}:
-        found.update(lost_on_disks(group, end, known_ns))
+        # A marker is written at any time after the send began.
+        for at_ns in (begun_ns, known_ns):
+            found.update(lost_on_disks(group, end, at_ns))
     return tuple(sorted(found))
 
 

@@ -290,6 +290,25 @@ def test_a_marker_that_went_while_its_records_stayed_excuses_what_comes_of_it(
     assert lost.excuses == excuses
 
 
+@pytest.mark.parametrize(
+    ("begun_ns", "ended_ns", "excuses"),
+    [(5, 2 * S, ("power-loss",)), (5, None, ("power-loss",)), (20 * S, 21 * S, ())],
+    ids=["its op goes on after the loss", "its client ended", "it began later"],
+)
+def test_a_marker_may_go_while_its_client_waits_for_an_answer(
+    begun_ns: int, ended_ns: int | None, excuses: tuple[str, ...]
+) -> None:
+    """The coordinator writes markers before it answers, and the power goes before the answer."""
+    nodes = ("n1", "n2", "n3")
+    times: Row = {"invoke_ns": begun_ns, "complete_ns": ended_ns}
+    on = group(
+        lost_behind(*nodes), sends=[{**sent(A, 0, outcome="fail"), **times}], polls=[polled(A, 0)],
+        replica_records=[row for node in nodes for row in log(node, (0, A))],
+    )  # fmt: skip
+    (told,) = aborted_read.CHECKER.check(on).anomalies
+    assert told.excuses == excuses
+
+
 def test_no_marker_explains_a_loss_from_the_log_or_of_a_plain_send() -> None:
     """Power took what stood from offset 2 on, and the record stood at 0."""
     nodes = ("n1", "n2", "n3")
