@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import SETTLED_NS, was_quiet
-from checkers.columns import Ints, Mask, ints
+from checkers.columns import Ints, Mask, equal, ints, texts
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
+from checkers.reigns import TRANSACTIONS
+from checkers.state_losses import disk_reasons
 from checkers.unclean_elections import unclean_elections
 
 _BEHIND_ALL = int(np.iinfo(np.int64).max)
@@ -34,9 +36,9 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     """Return the excuses for the loss of a transaction's marker, if its record is still in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
-    election, or a loss on the disks of all replicas, can remove a marker after the record. An
-    unclean election for the coordinator's own log can also prevent the write of a marker. Such
-    elections are not recorded.
+    election, or a loss on the disks of all replicas, can remove a marker after the record. Such a
+    loss of the coordinator's own log can also prevent the write of a marker, or reverse the
+    decision. The elections for that log are not recorded.
 
     Args:
         group: The run's rows of one partition.
@@ -57,7 +59,22 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
         # A marker is written at any time after the send began.
         for at_ns in (begun_ns, known_ns):
             found.update(lost_on_disks(group, end, at_ns))
+    needed_ns = _next_ended_ns(group, send)
+    found |= disk_reasons(group.facts, TRANSACTIONS, known_ns=begun_ns, needed_ns=needed_ns)
     return tuple(sorted(found))
+
+
+def _next_ended_ns(group: Group, send: pa.Table) -> int:
+    """Return a time by which all markers of a send's transaction were written.
+
+    A producer sends records of its next transaction only after that. Without such a record, the
+    time is the largest integer.
+    """
+    sends = group.table("sends")
+    later = equal(sends, "transactional_id", *texts(send, "transactional_id"))
+    later &= equal(sends, "acked", True) & (ints(sends, "op_id") > ints(send, "op_id")[0])  # noqa: FBT003 - a value
+    ended_ns = ints(sends, "complete_ns")
+    return int(ended_ns[later & (ended_ns >= 0)].min(initial=_BEHIND_ALL))
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:

@@ -13,6 +13,8 @@ The last two are doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the a
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -30,6 +32,7 @@ _COPIES = {
 """The setting for the number of replicas. The default is three, or fewer if there are fewer nodes.
 """
 _ANYWHERE = ("", -1)
+_NEVER_NS = int(np.iinfo(np.int64).max)
 
 
 def losses(group: Group, *topics: str) -> list[str]:
@@ -46,7 +49,11 @@ def losses(group: Group, *topics: str) -> list[str]:
 
 
 def disk_reasons(
-    facts: RunFacts, *topics: str, partition: int | None = None, known_ns: int = -1
+    facts: RunFacts,
+    *topics: str,
+    partition: int | None = None,
+    known_ns: int = -1,
+    needed_ns: int = _NEVER_NS,
 ) -> set[str]:
     """Return the labels of disk losses that may have removed records of some topics.
 
@@ -55,12 +62,14 @@ def disk_reasons(
         topics: The topics. If `partition` is given, it belongs to those that are not internal.
         partition: The partition of these topics.
         known_ns: When the state was known to be in the log. Earlier losses do not count.
+        needed_ns: The last time at which the state was needed. Later losses do not count.
     """
     places: dict[tuple[str, int], list[DiskLoss]] = {}
     for loss in facts.disk_losses:
         place = loss.topic, loss.partition
         here = loss.topic in topics and (loss.topic in _COPIES or partition == loss.partition)
-        cost = loss.end_after < loss.end_before and known_ns <= loss.until_ns + TOLD_LATE_NS
+        cost = loss.end_after < loss.end_before and loss.began_ns <= needed_ns
+        cost = cost and known_ns <= loss.until_ns + TOLD_LATE_NS
         if cost and (here or place == _ANYWHERE):
             places.setdefault(place, []).append(loss)
     anywhere = places.pop(_ANYWHERE, [])

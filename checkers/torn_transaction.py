@@ -20,7 +20,7 @@ What would not prove it:
 - A read_uncommitted read, which also returns open and aborted records.
 
 The anomaly is allowed if an unclean election, or a loss on the disks of all replicas, may have
-removed the transaction's marker.
+removed the transaction's marker, or the coordinator's decision before all markers were written.
 
 A record missing from the last leader's log is reported as `lost-write` only. A record that is in
 the log, but that a final read skipped, is reported by both checks.

@@ -309,6 +309,46 @@ def test_a_marker_may_go_while_its_client_waits_for_an_answer(
     assert told.excuses == excuses
 
 
+def state_lost(*nodes: str, topic: str = "__transaction_state") -> RunFacts:
+    """A run in which nodes lost power between 15 s and 30 s, and with it state of coordinators."""
+    return txn(disk_losses=tuple(
+        DiskLoss(
+            nodes=frozenset({node}), topic=topic, partition=7, end_after=4, end_before=6,
+            until_ns=20 * S, began_ns=15 * S, healed_ns=30 * S, excuse="power-loss",
+        )
+        for node in nodes
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("about", "ended_s", "next_s", "excuses"),
+    [
+        (state_lost("n1", "n2", "n3"), 16, None, ("power-loss",)),
+        (state_lost("n1", "n2", "n3"), 14, 40, ("power-loss",)),
+        (state_lost("n1", "n2"), 14, None, ("last-copies",)),
+        (state_lost("n1", "n2", "n3", topic="__consumer_offsets"), 14, None, ()),
+        (state_lost("n1", "n2", "n3"), 14, 15, ("power-loss",)),
+        (state_lost("n1", "n2", "n3"), 13, 14, ()),  # The next transaction began before.
+        (state_lost("n1", "n2", "n3"), 50, None, ()),  # It began after the loss.
+    ],
+)
+def test_a_decision_may_go_before_its_markers_are_written(
+    about: RunFacts, ended_s: int, next_s: int | None, excuses: tuple[str, ...]
+) -> None:
+    """The coordinator answers when it has decided. Without that record, it aborts later."""
+    times: Row = {"invoke_ns": (ended_s - 4) * S, "complete_ns": ended_s * S}
+    sends = [{**sent(A, 0), **times}, {**sent(B, 1), **times, "transactional_id": "t-1"}]
+    if next_s is not None:
+        later = {"transactional_id": "t-1", "invoke_ns": ended_s * S, "complete_ns": next_s * S}
+        sends.append({**sent(C, 2, op=5), **later})
+    kept = log("n1", (0, A), (0, B), (0, C))
+    on = half(about, sends=sends, polls=[polled(A, 0), polled(C, 2)], replica_records=kept)
+    (told,) = torn(on).anomalies
+    assert told.excuses == excuses
+    (lost,) = lost_write.CHECKER.check(on).anomalies
+    assert (lost.offset, lost.excuses) == (1, excuses)
+
+
 def test_no_marker_explains_a_loss_from_the_log_or_of_a_plain_send() -> None:
     """Power took what stood from offset 2 on, and the record stood at 0."""
     nodes = ("n1", "n2", "n3")
