@@ -61,6 +61,7 @@ EFFECTS = schema_of(
     committed=pa.bool_(),
     aborted=pa.bool_(),
     complete=pa.bool_(),
+    shown=pa.bool_(),
     invoke_ns=pa.int64(),
     complete_ns=pa.int64(),
     excuse=pa.string(),
@@ -69,7 +70,8 @@ EFFECTS = schema_of(
 
 There is one row for each op and partition. The columns show whether the transaction certainly
 committed or was certainly aborted. `complete` shows whether the final reads of that partition were
-complete, and no transaction was left open.
+complete, and no transaction was left open. `shown` shows whether a read_committed reader got one of
+the transaction's records.
 """
 NAMED = 5
 COMMITTED, ABORTED, UNKNOWN, NONE_AT_ALL = 1, 0, 2, -1
@@ -158,6 +160,9 @@ def effects(group: Group) -> pa.Table:
     reads = group.table("final_reads")
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED))
     complete = bool(reads.num_rows) and bool(_is(reads, "complete").all())
+    polls = group.table("polls")
+    polls = select(polls, equal(polls, "isolation", READ_COMMITTED))
+    shown = select(sends, within(ints(sends, "value"), ints(polls, "value")))
     # Records of an open transaction may still become visible.
     complete &= group.facts.milestone(OPEN) is None
     columns = {
@@ -165,6 +170,7 @@ def effects(group: Group) -> pa.Table:
         "committed": committed,
         "aborted": failed & ~committed,
         "complete": np.full(len(ops), complete),
+        "shown": within(ops, ints(shown, "op_id")),
         "invoke_ns": ints(sends, "invoke_ns")[first],
         "complete_ns": ints(sends, "complete_ns")[first],
         "excuse": repeat(_excuses(group), len(ops)),
@@ -203,7 +209,8 @@ def _fates(ops: pa.Table) -> tuple[Ints, Ints]:
     known = distinct(op_id)
     committed = within(known, op_id[_is(ops, "committed")])
     # If all final reads were complete, a transaction that was never seen did not commit.
-    without = within(known, op_id[_is(ops, "aborted")]) | bool(_is(ops, "complete").all())
+    unseen = bool(_is(ops, "complete").all()) & ~within(known, op_id[_is(ops, "shown")])
+    without = within(known, op_id[_is(ops, "aborted")]) | unseen
     return known, np.where(committed, COMMITTED, np.where(without, ABORTED, UNKNOWN))
 
 
@@ -262,7 +269,14 @@ DERIVATIONS = (
     Derivation(
         name="effects",
         schema=EFFECTS,
-        tables=("sends", "final_reads", "leadership", "replica_states", "replica_records"),
+        tables=(
+            "sends",
+            "polls",
+            "final_reads",
+            "leadership",
+            "replica_states",
+            "replica_records",
+        ),
         derive=effects,
         applies=applies,
     ),

@@ -91,12 +91,12 @@ def _copies(plan: Plan, topic: str) -> int:
 def _labels(took: Sequence[DiskLoss], copies: int) -> set[str]:
     """Return the labels for the losses of one partition."""
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
-    if excuses := _together(sure, copies):
+    if excuses := together(sure, copies):
         return excuses
-    return {(Excuse.UNCONFIRMED if _together(took, copies) else Excuse.LAST_COPIES).value}
+    return {(Excuse.UNCONFIRMED if together(took, copies) else Excuse.LAST_COPIES).value}
 
 
-def _together(took: Sequence[DiskLoss], copies: int) -> set[str]:
+def together(took: Sequence[DiskLoss], copies: int) -> set[str]:
     """Return the excuses of losses on enough nodes, none of which was healed before the last."""
     for last in took:
         at_once = [

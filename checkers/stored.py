@@ -52,7 +52,14 @@ from checkers.quorum import ENTRY_COLUMNS, quorum_facts
 from checkers.reigns import CUT_COLUMNS, ENDING, Reign, cuts, lasting, reigns
 from checkers.remade_topics import remade_topics
 from checkers.taking import MARK_COLUMNS, taking
-from checkers.transactions import POLL_COLUMNS, SEND_COLUMNS, unknown_sends, witnessed
+from checkers.transactions import (
+    POLL_COLUMNS,
+    SEND_COLUMNS,
+    Doubt,
+    doubts,
+    unknown_sends,
+    witnessed,
+)
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
 from results.record.atomic import write_atomically
@@ -295,7 +302,7 @@ def load_facts(root: Path) -> RunFacts:
         ),
         reigns=_reigns(paths, quorum, disturbances(faults)),
         inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
-        witnessed=_witnessed(paths),
+        witnessed=_witnessed(paths, doubts(plan, disk_losses(faults), unclean_orders(faults))),
         taking=taking(load_table(paths, "leadership", MARK_COLUMNS), calm_ns),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
@@ -339,7 +346,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
         yield from (ints(piece, column) for piece in pieces_of(paths, table, [column]))
 
 
-def _witnessed(paths: RunPaths) -> frozenset[int]:
+def _witnessed(paths: RunPaths, doubtful: Iterable[Doubt]) -> frozenset[int]:
     """Return the op ids of transactions that certainly committed, because a reader got a record."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
@@ -355,9 +362,8 @@ def _witnessed(paths: RunPaths) -> frozenset[int]:
             pq.ParquetFile(file, read_dictionary=words, page_checksum_verification=True) as polls,
         ):
             parts = polls.iter_batches(_POLLS_AT_ONCE, columns=[*POLL_COLUMNS])
-            return witnessed(
-                unknown_sends(sends), (pa.Table.from_batches([part]) for part in parts)
-            )
+            tables = (pa.Table.from_batches([part]) for part in parts)
+            return witnessed(unknown_sends(sends), tables, doubtful)
     except BROKEN:
         return frozenset()  # The unreadable table is reported elsewhere.
 

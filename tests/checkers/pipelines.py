@@ -20,10 +20,11 @@ def handles(offset: int, op_id: int, *, place: str = "log-0-0", excuse: str = ""
     return {"place": place, "offset": offset, "value": A + offset, "op_id": op_id, "excuse": excuse}
 
 
-def effect(op_id: int, fate: str, *, complete: bool = True) -> Row:
+def effect(op_id: int, fate: str, *, complete: bool = True, shown: bool = False) -> Row:
     return {
         "op_id": op_id, "committed": fate == "committed", "aborted": fate == "aborted",
-        "complete": complete, "invoke_ns": op_id * S, "complete_ns": op_id * S + 1, "excuse": "",
+        "complete": complete, "shown": shown, "excuse": "",
+        "invoke_ns": op_id * S, "complete_ns": op_id * S + 1,
     }  # fmt: skip
 
 

@@ -41,6 +41,8 @@ def test_an_input_below_the_last_that_was_handled_is_skipped_if_nothing_took_eff
     assert places(CHECKER, rows, DONE, effect(2, "committed")) == [1]
     # Nobody knows what it did, for not all was read.
     assert places(CHECKER, rows, DONE, effect(2, "unknown", complete=False)) == [1]
+    # Some of it was shown, where a marker may be gone.
+    assert places(CHECKER, rows, DONE, effect(2, "unknown", shown=True)) == [1]
 
 
 def test_what_lies_behind_the_last_that_was_handled_is_still_to_come() -> None:
@@ -108,6 +110,7 @@ def test_a_record_that_is_cut_proves_nothing() -> None:
     assert told.broken_premises == ("whole-record",)
 
 
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 SENT = {"value": B, "txn_id": 3, "op_id": 3, "acks": "all", "invoke_ns": S, "complete_ns": 2 * S}
 READ = {"value": A, "offset": 0, "phase": "final", "isolation": "read_committed"}
 TRANSFORMED = {"op_id": 3, "offset": 5, "value": C, "result": B}
@@ -123,6 +126,16 @@ def test_inputs_are_what_members_handled_and_what_was_shown_besides() -> None:
     output = replace(given, topic="log-1", tables={**given.tables})
     assert [row["op_id"] for row in inputs(output).to_pylist()] == [3]
     assert effects(given).num_rows == 0
+
+
+@pytest.mark.parametrize(("isolation", "shown"), [(COMMITTED, True), (UNCOMMITTED, False)])
+def test_what_a_reader_of_committed_records_got_was_shown(isolation: str, shown: bool) -> None:  # noqa: FBT001 - drawn
+    given = group(
+        facts(plan=PIPELINE), sends=[{**SENT, "outcome": "info"}],
+        polls=[{**READ, "value": B, "isolation": isolation}],
+    )  # fmt: skip
+    (row,) = effects(replace(given, topic="log-1")).to_pylist()
+    assert (row["committed"], row["shown"]) == (False, shown)
 
 
 def test_effects_are_those_of_transactions_that_sent_to_an_output() -> None:
