@@ -49,12 +49,14 @@ INPUTS = schema_of(
     offset=pa.int64(),
     value=pa.int64(),
     op_id=pa.int64(),
+    kept=pa.bool_(),
     excuse=pa.string(),
 )
 """The columns of the inputs: one row for each record and each op that handled it.
 
-If final reads show a record that no op handled, its `op_id` is -1. The column `excuse` names the
-faults that may have removed records of the place.
+If final reads show a record that no op handled, its `op_id` is -1. `kept` shows whether the log
+must still hold the record. Retention may delete a record before a member handles it again. The
+column `excuse` names the faults that may have removed records of the place.
 """
 EFFECTS = schema_of(
     op_id=pa.int64(),
@@ -141,6 +143,7 @@ def inputs(group: Group) -> pa.Table:
         **both,
         "op_id": ops,
         "place": repeat(group.place, rows),
+        "kept": both["offset"] >= group.log_start,
         "excuse": repeat(_excuses(group), rows),
     }
     return pa.table(columns, schema=INPUTS)
@@ -165,6 +168,7 @@ def effects(group: Group) -> pa.Table:
     shown = select(sends, within(ints(sends, "value"), ints(polls, "value")))
     # Records of an open transaction may still become visible.
     complete &= group.facts.milestone(OPEN) is None
+    complete &= not group.log_start  # Retention may have deleted records before they were read.
     columns = {
         "op_id": ops,
         "committed": committed,

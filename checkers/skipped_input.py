@@ -10,16 +10,22 @@ for the end of any open transaction. Then the member continues from the last com
 rejects a commit by a member that was replaced (KIP-447). So each input takes effect exactly once
 (KIP-129), even if members, coordinators and leaders fail.
 
-What would not prove it: an input that was handled by a transaction of unknown outcome. For example,
-the commit request got no response. Such an input counts only if final reads of all outputs were
-complete and showed no effect of the transaction. An input record after the last handled record also
-proves nothing. The anomaly is allowed if a transaction marker may have been lost in an unclean
-election, or on the disks of every replica.
+What would not prove it:
+
+- An input that was handled by a transaction of unknown outcome. For example, the commit request got
+  no response. Such an input counts only if final reads of all outputs were complete and showed no
+  effect of the transaction.
+- An input record after the last handled record.
+- An input record below the log's start, which retention may have deleted before a member handled it
+  again.
+
+The anomaly is allowed if a transaction marker may have been lost in an unclean election, or on the
+disks of every replica.
 """
 
 import numpy as np
 
-from checkers.columns import ints
+from checkers.columns import equal, ints
 from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, numbers_in
 from checkers.group import Group
@@ -47,6 +53,7 @@ def _check(group: Group) -> Findings:
     found = handled(group)
     offsets = ints(found.rows, "offset")[found.cuts[:-1]]
     decided = (offsets < found.reach()) & (found.counts(UNKNOWN) == 0)
+    decided &= equal(found.rows, "kept", True)[found.cuts[:-1]]  # noqa: FBT003 - a value
     missed = decided & (found.counts(COMMITTED) == 0)
     return could_not_show(
         findings(

@@ -17,7 +17,10 @@ Row = dict[str, Any]
 
 
 def handles(offset: int, op_id: int, *, place: str = "log-0-0", excuse: str = "") -> Row:
-    return {"place": place, "offset": offset, "value": A + offset, "op_id": op_id, "excuse": excuse}
+    return {
+        "place": place, "offset": offset, "value": A + offset, "op_id": op_id, "kept": True,
+        "excuse": excuse,
+    }  # fmt: skip
 
 
 def effect(op_id: int, fate: str, *, complete: bool = True, shown: bool = False) -> Row:

@@ -14,7 +14,21 @@ from tests.broken.corpus import Spot, broken, innocent, spot_of
 from tests.broken.pipelines import by_committed, committed, inputs_of, never_answered
 from tests.broken.record import Record
 from tests.broken.transactional import abort, hide
-from tests.checkers.partition_rows import A, B, C, S, facts, final_read, found, group
+from tests.checkers.partition_rows import (
+    RETENTION,
+    A,
+    B,
+    C,
+    S,
+    facts,
+    final_read,
+    found,
+    group,
+    leads,
+    log,
+    state,
+    whole_run,
+)
 from tests.checkers.pipelines import DONE, PIPELINE, drawn, effect, handles, pipeline, places
 
 CHECKER, NAME = skipped_input.CHECKER, skipped_input.NAME
@@ -136,6 +150,39 @@ def test_what_a_reader_of_committed_records_got_was_shown(isolation: str, shown:
     )  # fmt: skip
     (row,) = effects(replace(given, topic="log-1")).to_pylist()
     assert (row["committed"], row["shown"]) == (False, shown)
+
+
+def test_what_retention_deleted_before_it_was_handled_again_is_not_skipped() -> None:
+    """The transaction of op 3 was aborted, and its group got back to the input too late."""
+
+    def skipped(start: int, plan: dict[str, Any]) -> list[object]:
+        about = facts(plan={**PIPELINE, **plan})
+        given = group(
+            about, transforms=[TRANSFORMED, {**TRANSFORMED, "op_id": 4, "offset": 6}],
+            leadership=[leads(1, 0)], replica_records=log("n1", (0, A), start=start),
+            replica_states=[state("n1", start + 1, start=start)],
+        )  # fmt: skip
+        sends = [{**SENT, "outcome": "fail"}, {**SENT, "op_id": 4, "value": A, "outcome": "ok"}]
+        output = replace(group(about, sends=sends), topic="log-1")
+        derived = {"inputs": inputs(given), "effects": effects(output)}
+        told = found(CHECKER, replace(whole_run(about), derived=derived)).anomalies
+        return [each.evidence["input_offset"] for each in told]
+
+    assert skipped(6, RETENTION) == []
+    assert skipped(5, RETENTION) == [5]
+    assert skipped(6, {}) == [5]
+
+
+def test_what_retention_deleted_of_an_output_may_have_been_committed() -> None:
+    reads = [{**final_read(9), "isolation": COMMITTED}]
+    for plan, start, complete in ((RETENTION, 1, False), (RETENTION, 0, True), ({}, 1, True)):
+        given = group(
+            facts(plan={**PIPELINE, **plan}), sends=[{**SENT, "outcome": "info"}],
+            final_reads=reads, leadership=[leads(1, 0)],
+            replica_states=[state("n1", 9, start=start)],
+        )  # fmt: skip
+        (row,) = effects(replace(given, topic="log-1")).to_pylist()
+        assert row["complete"] is complete
 
 
 def test_effects_are_those_of_transactions_that_sent_to_an_output() -> None:
