@@ -10,7 +10,8 @@ Why it proves something: a commit is acknowledged when every in-sync replica of 
 has it. The next coordinator of the group reads that topic to its end. A consumer that continues
 from an older offset reads records again, so these records are processed twice.
 
-What would not prove it: a commit without an answer may arrive late and overwrite a later commit. A
+What would not prove it: a coordinator that was replaced, but does not know this, answers from its
+old state. A commit without an answer may arrive late and overwrite a later commit. A
 commit of a fenced member does not count. Offsets that a transaction commits do not count as commits
 of members. If a log with commits of the partition may have been compacted, no log is searched. The
 anomaly is allowed if the commit may have been lost by an unclean election that the plan permits, or

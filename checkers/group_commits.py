@@ -11,7 +11,9 @@ answer is between two bounds. Both bounds follow only from what clients observed
   old process is dead. The group then accepts no commit from the old process, because its generation
   or member epoch is over. During a fault that delays packets, a client may send a commit twice. The
   first copy may arrive after the fault, because coordinators accept any commit of the current
-  generation.
+  generation. A replaced coordinator that does not know of its replacement answers from its old
+  state. So a commit counts only if no later coordinator than the answering one can have
+  acknowledged it.
 - The upper bound is the highest offset that any member had tried to commit before the answer.
 """
 
@@ -25,9 +27,10 @@ from checkers.changes import NEVER_NS, was_quiet
 from checkers.columns import Ints, Mask, equal, ints, select, take
 from checkers.facts import RunFacts
 from checkers.group import Group
+from checkers.group_reasons import coordinators
 from checkers.positions import SUBSCRIBE
 from checkers.protocol import Excuse, Labels, Premise
-from checkers.reigns import GROUPS
+from checkers.reigns import ENDING, GROUPS, LATE_NS
 from checkers.state_losses import disk_reasons
 from results.record.clock import NS_PER_S
 from results.record.identities import group_of
@@ -127,7 +130,10 @@ def _of_group(group: Group, group_id: str, rows: pa.Table) -> Iterator[Answer]:
     columns = ("op_id", "process", "asked_ns", "told_ns", "offset", "committed_by")
     fetches = zip(*(ints(select(rows, told), name).tolist() for name in columns), strict=True)
     for op_id, process, asked_ns, told_ns, offset, committed_by in fetches:
-        before = commits.sure & (commits.done_ns < asked_ns)
+        named = commits.sure & (commits.op_id == committed_by)
+        named_ns = int(commits.asked_ns[named].max(initial=_NONE))
+        replaced_ns = _replaced_ns(group.facts, group_id, (asked_ns, told_ns), named_ns)
+        before = commits.sure & (commits.done_ns < min(asked_ns, replaced_ns))
         tried = np.flatnonzero(commits.asked_ns < told_ns)
         highest = tried[np.argmax(commits.offset[tried])] if len(tried) else _NONE
         last = np.flatnonzero(before)[-1] if before.any() else _NONE
@@ -147,6 +153,38 @@ def _of_group(group: Group, group_id: str, rows: pa.Table) -> Iterator[Answer]:
             last_ns=int(commits.done_ns[last]) if last >= 0 else _NONE,
             most_op_id=int(commits.op_id[highest]) if highest >= 0 else _NONE,
         )
+
+
+def _replaced_ns(facts: RunFacts, group_id: str, span: tuple[int, int], named_ns: int) -> int:
+    """Return the time from which the coordinator that answered may already have been replaced.
+
+    Without the leaders of the offsets topic, the coordinator may have been replaced since the start
+    of each fault that ends no broker.
+
+    Args:
+        facts: The run's context.
+        group_id: The group.
+        span: The times of the request and of the answer.
+        named_ns: When the acknowledged commit that the answer names was asked for; -1 if unknown. A
+            coordinator that had been replaced by then does not know this commit.
+    """
+    led = coordinators(facts, GROUPS, group_id, span)
+    if not led:
+        faults = (
+            each.begun_ns
+            for each in facts.disturbances
+            if each.kind not in ENDING and span[0] <= each.ended_ns + LATE_NS
+        )
+        return min(faults, default=NEVER_NS)
+    last = led[-1]
+    knew = (each.epoch for each in led if named_ns <= each.replaced_ns + LATE_NS)
+    oldest = min(knew, default=last.epoch)
+    later = (
+        each.from_ns
+        for each in facts.reigns
+        if (each.topic, each.partition) == (last.topic, last.partition) and each.epoch > oldest
+    )
+    return min(later, default=NEVER_NS)
 
 
 def _commits(group: Group, rows: pa.Table) -> _Commits:

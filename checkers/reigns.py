@@ -49,6 +49,8 @@ class Reign:
         epoch: The leader epoch.
         from_ns: The epoch did not begin before this time, in nanoseconds since the run's start.
         until_ns: The epoch did not end after this time.
+        replaced_ns: The next epoch did not begin after this time. A leader that is cut off may not
+            know this.
     """
 
     topic: str
@@ -57,6 +59,7 @@ class Reign:
     epoch: int
     from_ns: int
     until_ns: int
+    replaced_ns: int = UNENDED_NS
 
     @property
     def node(self) -> str:
@@ -97,6 +100,7 @@ def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
             continue
         each = sorted((epoch, min(leaders), at) for epoch, (leaders, at) in epochs.items())
         for (epoch, leader, at), (_, _, following) in pairwise([*each, (0, 0, -1)]):
+            replaced_ns = spans.by(following) if following >= 0 else UNENDED_NS
             found.append(
                 Reign(
                     topic=topic,
@@ -104,7 +108,8 @@ def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
                     leader=leader,
                     epoch=epoch,
                     from_ns=spans.not_before(at),
-                    until_ns=spans.by(following) if following >= 0 else UNENDED_NS,
+                    until_ns=replaced_ns,
+                    replaced_ns=replaced_ns,
                 )
             )
     return tuple(found)

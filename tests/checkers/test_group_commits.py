@@ -1,5 +1,6 @@
 """commit-lost and commit-ahead: what a group's coordinator says of its position in a partition."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from checkers import commit_ahead, commit_lost
 from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
 from checkers.protocol import Checker
-from checkers.reigns import GROUPS
+from checkers.reigns import GROUPS, Reign
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, found, group, sentences
@@ -252,9 +253,65 @@ def test_an_unclean_election_excuses_where_something_happened() -> None:
     told: dict[str, list[Row]] = {"commits": rows, "leadership": [leader]}
     quiet = about(plan=plan, milestones=stones)
     assert found(LOST, group(quiet, **told)).anomalies[0].excuses == ()
-    cut = Disturbance(kind="isolate", begun_ns=18 * S, ended_ns=19 * S)
+    cut = Disturbance(kind="kill", begun_ns=18 * S, ended_ns=19 * S)
     shaken = about(plan=plan, milestones=stones, disturbances=(cut,))
     assert found(LOST, group(shaken, **told)).anomalies[0].excuses == ("unclean-election",)
+
+
+def led(epoch: int, from_s: int, until_s: int) -> Reign:
+    return Reign(topic=GROUPS, partition=0, leader=1 + epoch, epoch=epoch, from_ns=from_s * S,
+                 until_ns=until_s * S)  # fmt: skip
+
+
+CUT_OFF = (led(0, 0, 40), led(1, 20, 90))
+"""The first coordinator was cut off until 40 s, and may have answered all the time."""
+
+
+@pytest.mark.parametrize(
+    ("reigns", "asked", "lost"),
+    [
+        (CUT_OFF, 35, 0),
+        (CUT_OFF, 45, 1),
+        ((led(0, 0, 90),), 35, 1),
+        # The newer commit, too, was acknowledged by the first one.
+        ((led(0, 0, 40), led(1, 32, 90)), 35, 1),
+        ((led(0, 0, 22), led(1, 20, 90)), 35, 1),
+    ],
+)
+def test_a_coordinator_that_was_replaced_answers_by_its_old_state(
+    reigns: tuple[Reign, ...], asked: int, lost: int
+) -> None:
+    """Members that still reach it are told what was committed before it was cut off."""
+    rows = [commit(4, 10, op=1), commit(9, 30, op=2, process=4)]
+    on = group(about(reigns=reigns), commits=[*rows, fetch(4, asked)])
+    assert len(found(LOST, on).anomalies) == lost
+    older = group(about(reigns=reigns), commits=[*rows, fetch(3, asked)])
+    assert len(found(LOST, older).anomalies) == 1, "it had acknowledged that one itself"
+
+
+@pytest.mark.parametrize(("asked", "lost"), [(29, 0), (30, 1)])
+def test_an_answer_that_names_a_later_coordinators_commit_is_no_old_one(
+    asked: int, lost: int
+) -> None:
+    """A coordinator that was replaced knows no commit that was asked for afterwards."""
+    first, second = CUT_OFF
+    reigns = (replace(first, replaced_ns=28 * S - 1), second)
+    rows = [commit(4, asked, op=1), commit(9, 32, op=2, process=4)]
+    on = group(about(reigns=reigns), commits=[*rows, {**fetch(4, 35), "committed_by": 1}])
+    assert len(found(LOST, on).anomalies) == lost
+    unnamed = group(about(reigns=reigns), commits=[*rows, fetch(4, 35)])
+    assert len(found(LOST, unnamed).anomalies) == 0
+
+
+@pytest.mark.parametrize(("kind", "lost"), [("isolate", 0), ("pause", 0), ("kill", 1)])
+def test_who_coordinates_is_unknown_without_the_controllers_log(kind: str, lost: int) -> None:
+    cut = Disturbance(kind=kind, begun_ns=15 * S, ended_ns=40 * S)
+    rows = [commit(4, 10, op=1), commit(9, 30, op=2, process=4)]
+    for asked, told in ((35, lost), (43, 1)):
+        on = group(about(disturbances=(cut,)), commits=[*rows, fetch(4, asked)])
+        assert len(found(LOST, on).anomalies) == told
+    early = [commit(4, 10, op=1), commit(9, 12, op=2, process=4), fetch(4, 35)]
+    assert len(found(LOST, group(about(disturbances=(cut,)), commits=early)).anomalies) == 1
 
 
 @pytest.mark.parametrize("checker", [LOST, AHEAD])

@@ -111,7 +111,7 @@ def test_a_coordinator_that_was_elected_later_lacked_it() -> None:
 
 
 def test_a_coordinator_that_was_cut_off_before_it_learned_of_its_end_may_have_answered() -> None:
-    two = lasting([reign(2, 0, 0, 10), reign(3, 1, 8, 200)], [("n2", 11 * S, 60 * S)])
+    two = lasting([reign(2, 0, 0, 25), reign(3, 1, 24, 200)], [("n2", 23 * S, 60 * S)])
     told = lost(of_groups(*two), FORGOTTEN)
     assert not isinstance(told, Proved)
     assert "n2, leader of __consumer_offsets-0 in epoch 0, or n3 in epoch 1" in told
