@@ -23,7 +23,7 @@ confirmation, if the member's last empty poll was before the confirmation or too
 A replaced leader may not yet know that it was replaced. Such a leader delivers records without
 asking the share coordinator. So every broker must first have learned the leader epoch of the
 confirmation, or a later epoch. The anomaly is allowed if an unclean election, or a loss on the
-disks of all replicas, may have removed the group's state.
+disks of all replicas, may have removed the group's state after the confirmation.
 """
 
 import numpy as np
@@ -56,12 +56,13 @@ def _check(group: Group) -> Findings:
     at, since_ns = rows_in(given, done), in_force_ns(group, done)
     bound_ns = np.append(since_ns, NEVER_NS)[at]
     again = np.flatnonzero(ints(given, "acquired_after_ns") > bound_ns)
+    confirmed_ns, given_ns = ints(done, "told_ns"), ints(given, "told_ns")
     found = findings(
         # Confirmations after which no record was acquired could not have failed.
         int((since_ns < ints(given, "acquired_after_ns").max(initial=0)).sum()),
         again.tolist(),
         lambda row: _describe(group, done.slice(int(at[row]), 1), given.slice(int(row), 1)),
-        lambda _: labels_of(group),
+        lambda row: labels_of(group, int(confirmed_ns[at[row]]), int(given_ns[row])),
     )
     return could_not_show(
         found,

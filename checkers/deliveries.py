@@ -117,10 +117,16 @@ def is_in(records: pa.Table, among: pa.Table) -> Mask:
     return np.asarray(rows_in(records, among) >= 0, dtype=np.bool_)
 
 
-def labels_of(group: Group) -> Labels:
-    """Return the excuses for the loss of a share group's state, and the broken premises."""
+def labels_of(group: Group, known_ns: int = NONE, missed_ns: int = NEVER_NS) -> Labels:
+    """Return the excuses for the loss of a share group's state, and the broken premises.
+
+    Args:
+        group: The run's rows of one partition.
+        known_ns: When the state was known to be in the log; -1 if unknown.
+        missed_ns: When the state was missing.
+    """
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
-    return tuple(losses(group, GROUPS, SHARES)), broken
+    return tuple(losses(group, GROUPS, SHARES, known_ns=known_ns, missed_ns=missed_ns)), broken
 
 
 def applies(facts: RunFacts) -> bool:

@@ -13,8 +13,7 @@ The last two are doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the a
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from checkers.changes import NEVER_NS, was_quiet
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -32,18 +31,21 @@ _COPIES = {
 """The setting for the number of replicas. The default is three, or fewer if there are fewer nodes.
 """
 _ANYWHERE = ("", -1)
-_NEVER_NS = int(np.iinfo(np.int64).max)
 
 
-def losses(group: Group, *topics: str) -> list[str]:
+def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVER_NS) -> list[str]:
     """Return the reasons that allow a lost record in the partition or in internal topics.
 
     Args:
         group: The run's rows of one partition.
         topics: The internal topics.
+        known_ns: When the state was known to be in the log; -1 if unknown.
+        missed_ns: When the state was missing.
     """
-    found = disk_reasons(group.facts, group.topic, *topics, partition=group.partition)
-    if group.facts.plan.unclean_elections or unclean_elections(group).seen:
+    facts, place = group.facts, (group.topic, *topics)
+    found = disk_reasons(facts, *place, partition=group.partition, known_ns=known_ns)
+    elsewhere = facts.plan.unclean_elections and not was_quiet(group, known_ns, missed_ns)
+    if elsewhere or unclean_elections(group).seen:
         found.add(Excuse.UNCLEAN.value)
     return sorted(found)
 
@@ -53,7 +55,7 @@ def disk_reasons(
     *topics: str,
     partition: int | None = None,
     known_ns: int = -1,
-    needed_ns: int = _NEVER_NS,
+    needed_ns: int = NEVER_NS,
 ) -> set[str]:
     """Return the labels of disk losses that may have removed records of some topics.
 

@@ -215,7 +215,6 @@ def test_the_reason_names_who_led_the_partition() -> None:
         (["n1"], {}, ("last-copies",)),
         (["n1"], {"broker": {STATE_COPIES: "1"}}, ("power-loss",)),
         (["n1", "n2", "n3"], {"broker": {STATE_COPIES: "2"}}, ("power-loss",)),
-        ([], {"broker": {"unclean.leader.election.enable": "true"}}, ("unclean-election",)),
     ],
 )
 def test_what_may_have_cost_the_groups_state_allows_it(
@@ -223,7 +222,7 @@ def test_what_may_have_cost_the_groups_state_allows_it(
 ) -> None:
     lost = [
         DiskLoss(nodes=frozenset({node}), topic="", partition=-1, end_after=0, end_before=1,
-                 until_ns=2 * S, began_ns=S, excuse="power-loss")
+                 until_ns=5 * S, began_ns=S, excuse="power-loss")
         for node in nodes
     ]  # fmt: skip
     told = about(disk_losses=tuple(lost))
@@ -232,6 +231,29 @@ def test_what_may_have_cost_the_groups_state_allows_it(
     (anomaly,) = found(CHECKER, shared(told, rows)).anomalies
     assert anomaly.excuses == excuses
     assert anomaly.broken_premises == ()
+
+
+def test_disks_that_were_lost_long_before_the_confirmation_took_nothing_of_it() -> None:
+    rows = [delivery(0), says(0, at=17 * S), delivery(0, at=19 * S, after=18 * S)]
+    for until_s, excuses in ((15, ("power-loss",)), (14, ())):
+        lost = DiskLoss(
+            nodes=frozenset({"n1", "n2", "n3"}), topic="", partition=-1, end_after=0, end_before=1,
+            until_ns=until_s * S, began_ns=10 * S, excuse="power-loss",
+        )  # fmt: skip
+        (anomaly,) = found(CHECKER, shared(about(disk_losses=(lost,)), rows)).anomalies
+        assert anomaly.excuses == excuses
+
+
+def test_unclean_elections_that_the_plan_permits_need_something_that_happened() -> None:
+    broker = {"unclean.leader.election.enable": "true"}
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    kill = Disturbance(kind="kill", begun_ns=7 * S, ended_ns=8 * S)
+    for faults, excuses in (((kill,), ("unclean-election",)), ((), ())):
+        told = about(disturbances=faults)
+        told = replace(told, plan=told.plan.model_copy(update={"broker": broker}))
+        known = [*KNOWN, elected(1, 3, 0)]
+        (anomaly,) = found(CHECKER, shared(told, rows, leadership=known)).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_an_unclean_election_that_a_fault_ordered_allows_it() -> None:
