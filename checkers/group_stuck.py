@@ -5,6 +5,7 @@ a transaction, the transaction committed. Then no member of the group got any re
 partition for longer than the plan's limit `[budgets] group_s`. The limit counts from the first such
 acknowledgement. The check also reports a group that first got records, and then no more records. In
 that case, the period begins at the first message that was acknowledged after the group's last read.
+Messages that the group got do not count: a member may get a message before it is acknowledged.
 If a member joined later, the period begins at the last join. The period ends when clients were
 stopped.
 
@@ -27,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.calm import silent_ns
-from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts
+from checkers.columns import NONE, Mask, equal, ints, select, texts, within
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
@@ -74,12 +75,12 @@ def _applies(facts: RunFacts) -> bool:
     return facts.plan.is_grouped
 
 
-def _taken_ns(group: Group, calm_ns: int, until_ns: int) -> Ints:
-    """Return the times at which messages to the partition were acknowledged after the heal."""
+def _taken(group: Group, calm_ns: int, until_ns: int) -> pa.Table:
+    """Return the messages to the partition that were acknowledged after the heal."""
     sends = group.table("sends")
-    taken = select(sends, equal(sends, "acked", True) & _kept(group, sends))  # noqa: FBT003 - a value
-    times = ints(taken, "complete_ns")
-    return times[(times >= calm_ns) & (times < until_ns)]
+    kept = equal(sends, "acked", True) & _kept(group, sends)  # noqa: FBT003 - a value
+    times = ints(sends, "complete_ns")
+    return select(sends, kept & (times >= calm_ns) & (times < until_ns))
 
 
 def _kept(group: Group, sends: pa.Table) -> Mask:
@@ -97,15 +98,15 @@ def _check(group: Group) -> Findings:
         return Findings(rows=0)
     if group.topic not in facts.plan.inputs:
         return Findings(rows=0, unshown=(f"no consumer group reads {group.place}",))
-    taken_ns = _taken_ns(group, facts.calm_from_ns, ended_ns)
-    if not len(taken_ns):  # Another check reports a partition that accepted no message.
+    taken = _taken(group, facts.calm_from_ns, ended_ns)
+    if not taken.num_rows:  # Another check reports a partition that accepted no message.
         why = (
             "no message arrived after the last heal, so a group that reads nothing could not be"
             " detected"
         )
         return Findings(rows=0, unshown=(why,))
     last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
-    without = _without(group, taken_ns, last_ns, ended_ns)
+    without = _without(group, taken, last_ns, ended_ns)
     proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
     unproven = [each for each in without if each not in proven and not each.served]
     return findings(
@@ -136,15 +137,23 @@ def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int
 
 
 def _without(
-    group: Group, taken_ns: Ints, read_ns: dict[str | None, int], ended_ns: int
+    group: Group, taken: pa.Table, read_ns: dict[str | None, int], ended_ns: int
 ) -> list[Stuck]:
     """Return the groups that did not get the last messages."""
     facts, moves = group.facts, group.table("assignments")
     joined_ns = _last_times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
+    polls, taken_ns = group.table("polls"), ints(taken, "complete_ns")
+    ok = equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "complete_ns") < ended_ns)
+    processes, values = ints(polls, "process")[ok], ints(polls, "value")[ok]
+    readers = np.unique(processes)
+    ids = [group_id_of(facts.plan, each) for each in readers.tolist()]
     found = []
     for group_id in groups(facts.plan):
         served = group_id in read_ns
-        later_ns = taken_ns[taken_ns > read_ns[group_id]] if served else taken_ns
+        # A member may get a message before its sender gets the acknowledgement.
+        mine = within(processes, readers[[each == group_id for each in ids]])
+        unread = ~within(ints(taken, "value"), values[mine])
+        later_ns = taken_ns[unread & (taken_ns > read_ns.get(group_id, NONE))]
         if not len(later_ns):
             continue
         # A join moves partitions of all members. That takes time and is not a broker's fault.

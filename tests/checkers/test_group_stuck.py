@@ -148,6 +148,19 @@ def test_a_group_that_read_all_that_came_is_not_stuck() -> None:
     assert (stuck(short), short.gaps) == ([], ())
 
 
+@pytest.mark.parametrize("calm", [CALM, 104])
+def test_a_message_that_was_given_before_its_acknowledgement_is_not_waited_for(calm: int) -> None:
+    """The answer to its sender was lost, or came later: no other message came afterwards."""
+    on = about(calm_from_ns=calm * S)
+    early = [got(each, 103, value=A + 105) for each in (OF_FIRST, OF_SECOND)]
+    result = judged(early, on=on)
+    assert (stuck(result), result.gaps) == ([], ())
+    assert stuck(judged([*early[:1], got(OF_SECOND, 103)], on=on)) == [SECOND]
+    assert stuck(judged(early, on=on, at=(105, 106))) == [FIRST, SECOND]
+    late = [got(each, 141, value=A + 105) for each in (OF_FIRST, OF_SECOND)]
+    assert stuck(judged(late, on=on)) == [FIRST, SECOND]
+
+
 def test_where_nothing_was_taken_there_is_nothing_to_be_given() -> None:
     for times in ((), (90,), (140,), (150,)):
         findings = judged([got(OF_SECOND, 110)], at=times)
