@@ -11,12 +11,11 @@ has it. The next coordinator of the group reads that topic to its end. A consume
 from an older offset reads records again, so these records are processed twice.
 
 What would not prove it: a coordinator that was replaced, but does not know this, answers from its
-old state. A commit without an answer may arrive late and overwrite a later commit. A
-commit of a fenced member does not count. Offsets that a transaction commits do not count as commits
-of members. If a log with commits of the partition may have been compacted, no log is searched. The
-anomaly is allowed if the commit may have been lost by an unclean election that the plan permits, or
-by a loss on the disks of all replicas. If the loss on disk is uncertain, the anomaly is not
-trusted.
+old state. A commit without an answer may arrive late and overwrite a later commit. A commit of a
+fenced member does not count. Offsets that a transaction commits do not count as commits of members.
+If a log with commits may have been compacted, no log is searched. The anomaly is allowed if the
+commit may have been lost by an unclean election that the plan permits, or by a loss on the disks of
+all replicas. If the loss on disk is uncertain, the anomaly is not trusted.
 """
 
 from checkers.changes import NEVER_NS

@@ -224,6 +224,9 @@ class RunFacts:
             steps could not be read.
         judge: The judge. If the judge is Jepsen, the checkers use Jepsen's definitions.
         ww_deps: Whether cycles may use the order of a log as dependencies between the writers.
+        commits_kept_on: The nodes with committed offsets in their final logs of
+            `__consumer_offsets`. Empty if such a log may have been compacted, or a topic's id is
+            unknown.
         witnessed: The op ids of transactions that certainly committed although their outcome is
             unknown to the client. In some partition, a read_committed reader got one of their
             sends.
@@ -268,6 +271,7 @@ class RunFacts:
     story_broken: bool = False
     judge: Judge = Judge.CONTRACT
     ww_deps: bool = True
+    commits_kept_on: frozenset[str] = field(default_factory=frozenset)
     witnessed: frozenset[int] = field(default_factory=frozenset)
     moves_known: bool = True
     contents_known: bool = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, present, select, texts
+from checkers.columns import equal, ints, present, select
 from checkers.facts import FINAL
 from checkers.group import Group
 from checkers.group_commits import group_id_of
@@ -47,7 +47,7 @@ def looked_for(group: Group) -> tuple[int, list[Gone]]:
     """Search the logs for acknowledged commits.
 
     The result is the number of these commits, and the commits that are missing. The search is
-    skipped if a log may have been compacted, or if no log has commits of the partition. It is also
+    skipped if a log may have been compacted, or if no log has commits of any partition. It is also
     skipped if the plan sets `offsets.commit.required.acks`.
     """
     return group.view(_looked_for)
@@ -64,8 +64,8 @@ def unread_premises(group: Group) -> tuple[str, ...]:
 def _looked_for(group: Group) -> tuple[int, list[Gone]]:
     kept = group.table("kept_commits")
     kept = select(kept, equal(kept, "snapshot", FINAL))
-    weak = any(_ANY_ACKS in each for each in group.facts.plan.settings)
-    if weak or not kept.num_rows or not all(ints(kept, "whole")):
+    looked_on = tuple(sorted(group.facts.commits_kept_on))
+    if not looked_on or any(_ANY_ACKS in each for each in group.facts.plan.settings):
         return 0, []
     rows = group.table("commits")
     sure = equal(rows, "act", GroupAct.COMMIT.value) & equal(rows, "outcome", Outcome.OK.value)
@@ -73,7 +73,6 @@ def _looked_for(group: Group) -> tuple[int, list[Gone]]:
     # A negative offset, such as -1001, means that the member had no position.
     acked = select(acked, ints(acked, "offset") >= 0)
     missing = ~np.isin(ints(acked, "op_id"), ints(kept, "committed_by"))
-    looked_on = tuple(sorted({*texts(kept, "node")}))
     return acked.num_rows, list(_gone(group, select(acked, missing), looked_on))
 
 

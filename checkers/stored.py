@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from checkers.absences import absences, answers_around
 from checkers.calm import calm_from_ns, silences
 from checkers.changes import disturbances
-from checkers.columns import Ints, equal, ints, select, texts
+from checkers.columns import Ints, equal, ints, present, select, texts
 from checkers.disk_losses import disk_losses
 from checkers.facts import CRASH, FINAL, Disturbance, RunFacts
 from checkers.folder import (
@@ -302,6 +302,7 @@ def load_facts(root: Path) -> RunFacts:
         ),
         reigns=_reigns(paths, quorum, disturbances(faults)),
         inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
+        commits_kept_on=_commits_kept_on(paths),
         witnessed=_witnessed(paths, doubts(plan, disk_losses(faults), unclean_orders(faults))),
         taking=taking(load_table(paths, "leadership", MARK_COLUMNS), calm_ns),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
@@ -326,6 +327,14 @@ def _collected(paths: RunPaths) -> frozenset[str]:
     """Return the nodes from which at least one final log was read."""
     states = load_table(paths, "replica_states", ["snapshot", "node"])
     return frozenset(texts(select(states, equal(states, "snapshot", FINAL)), "node"))
+
+
+def _commits_kept_on(paths: RunPaths) -> frozenset[str]:
+    """Return the nodes whose final logs have commits, if none of these logs may be compacted."""
+    kept = load_table(paths, "kept_commits", ["snapshot", "node", "whole", "topic_id"])
+    kept = select(kept, equal(kept, "snapshot", FINAL))
+    whole = equal(kept, "whole", True) & present(kept, "topic_id")  # noqa: FBT003 - a value
+    return frozenset(texts(kept, "node")) if whole.all() else frozenset()
 
 
 def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) -> tuple[Reign, ...]:

@@ -55,6 +55,15 @@ def an_acknowledged_commit_is_in_no_log(record: Record, spot: Spot) -> None:
     assert gone
 
 
+@broken("commit-lost", row="groups", base="groups")
+def no_acknowledged_commit_of_a_partition_is_in_a_log(record: Record, spot: Spot) -> None:
+    """Its coordinator acknowledged each commit of one partition, and appended only the others."""
+    rebalance(record, spot)
+    keep_commits(record)
+    record.drop("kept_commits", lambda _: True, **spot.place)
+    assert record.rows("kept_commits")
+
+
 @broken("commit-ahead", row="S5", base="groups")
 def a_position_is_stored_one_too_high(record: Record, spot: Spot) -> None:
     turn = rebalance(record, spot)

@@ -125,8 +125,14 @@ def kept(op: int, *nodes: str, whole: bool = True) -> list[Row]:
              "log_partition": 0, "log_offset": op} for node in nodes]  # fmt: skip
 
 
+def keeping(on: RunFacts, *rows: Row) -> RunFacts:
+    """The facts of a run whose logs have some commits."""
+    nodes = frozenset(str(row["node"]) for row in rows)
+    return replace(on, commits_kept_on=nodes if all(row["whole"] for row in rows) else frozenset())
+
+
 def looked_for(*rows: Row, commits: list[Row], about: RunFacts) -> tuple[int, list[str]]:
-    judged = group(about, commits=commits, kept_commits=list(rows))
+    judged = group(keeping(about, *rows), commits=commits, kept_commits=list(rows))
     return found(LOST, judged).rows, sentences(LOST, judged)
 
 
@@ -149,13 +155,17 @@ def test_a_log_that_was_compacted_or_not_read_proves_nothing() -> None:
     compacted = [*kept(1, "n1", "n2"), *kept(1, "n3", whole=False)]
     assert looked_for(*compacted, commits=commits, about=read) == (0, [])
     assert looked_for(commits=commits, about=read) == (0, []), "of a record without that table"
+    elsewhere = replace(read, commits_kept_on=frozenset({"n1", "n2"}))
+    judged = group(elsewhere, commits=commits)
+    assert len(found(LOST, judged).anomalies) == 2, "the logs have commits of other partitions"
     weak = about(plan={"broker": {"offsets.commit.required.acks": "1"}})
     assert looked_for(*kept(1, "n1"), commits=commits, about=weak) == (0, [])
     for other in (
         about(collected_nodes=frozenset({"n1", "n2"})),
         about(collected_nodes=frozenset({"n1", "n2", "n3"}), unreadable_nodes=frozenset({"n2"})),
     ):
-        judged = group(other, commits=commits, kept_commits=kept(1, "n1", "n2"))
+        rows = kept(1, "n1", "n2")
+        judged = group(keeping(other, *rows), commits=commits, kept_commits=rows)
         (anomaly,) = found(LOST, judged).anomalies
         assert anomaly.broken_premises == ("readable-final-logs",)
 
