@@ -43,7 +43,8 @@ def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVE
         missed_ns: When the state was missing.
     """
     facts, place = group.facts, (group.topic, *topics)
-    found = disk_reasons(facts, *place, partition=group.partition, known_ns=known_ns)
+    times = {"known_ns": known_ns, "needed_ns": missed_ns}
+    found = disk_reasons(facts, *place, partition=group.partition, **times)
     elsewhere = facts.plan.unclean_elections and not was_quiet(group, known_ns, missed_ns)
     if elsewhere or unclean_elections(group).seen:
         found.add(Excuse.UNCLEAN.value)
