@@ -1,10 +1,11 @@
 """slow-quorum-election: the controllers' quorum had no leader, although a majority was available.
 
 Definition: for longer than `[budgets] election_s`, no controller reported that it leads the quorum,
-and no new high watermark was reported. The session, fetch and election timeouts of the plan are
-added to this limit. Meanwhile, faults stopped or isolated at most a minority of the voters (kill,
-stop, power-loss, wipe, pause, isolate, controller-failover). No fault separated the voters. No
-fault disturbed the links or the disks of the voters.
+and no new high watermark was reported. Reports of an isolated controller do not count. The session,
+fetch and election timeouts of the plan are added to this limit. Meanwhile, faults stopped or
+isolated at most a minority of the voters (kill, stop, power-loss, wipe, pause, isolate,
+controller-failover). No fault separated the voters. No fault disturbed the links or the disks of
+the voters.
 
 Why it proves something: a voter becomes a candidate if it gets no message from the leader within
 the fetch timeout. A majority elects one of the candidates (KIP-595). Without a leader of the
@@ -28,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import ended_meanwhile
-from checkers.columns import NONE, equal, ints, present, select, texts
+from checkers.columns import NONE, Mask, equal, ints, present, select, texts
 from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -50,7 +51,8 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "slow-quorum-election"
-_AWAY = ENDING | {"pause", "isolate", "controller-failover"}
+_ISOLATE = "isolate"
+_AWAY = ENDING | {"pause", _ISOLATE, "controller-failover"}
 """The faults that remove their targets from the quorum, but leave the other voters connected."""
 _ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
 """The faults that do not affect the quorum."""
@@ -83,14 +85,27 @@ def _signs(group: Group) -> list[int]:
     """Return the times at which the quorum certainly had a leader, and the time of the last answer.
 
     Two kinds of answer prove a leader: a controller reports that it leads, or any node reports a
-    new high watermark. Only a leader can advance the high watermark.
+    new high watermark. Only a leader can advance the high watermark. A leader that is cut off from
+    the other voters does not count: up to Kafka 3.6 it never resigns (KAFKA-15489).
     """
     states = group.table("quorum_states")
     seen = states.filter(pa.array(present(states, "observed_ns"))).sort_by("observed_ns")
     times, marks = ints(seen, "observed_ns"), ints(seen, "high_watermark")
     before = np.maximum.accumulate(np.append(NONE, marks))[:-1]
-    led = times[equal(seen, "role", "leader") | (marks > before)]
+    claims = equal(seen, "role", "leader") & ~_alone(group, seen)
+    led = times[claims | (marks > before)]
     return [*led.tolist(), int(times[-1])] if len(led) else []
+
+
+def _alone(group: Group, seen: pa.Table) -> Mask:
+    """Return a mask of the answers of nodes that a confirmed fault had isolated."""
+    times, alone = ints(seen, "observed_ns"), np.zeros(seen.num_rows, dtype=np.bool_)
+    for each in group.facts.disturbances:
+        if each.kind == _ISOLATE and each.confirmed_ns >= 0:
+            until_ns = each.healing_ns if each.healing_ns >= 0 else each.ended_ns
+            inside = (times >= each.confirmed_ns) & (times <= until_ns)
+            alone |= inside & equal(seen, "node", *each.nodes)
+    return alone
 
 
 def _vacancies(group: Group) -> Iterator[Vacancy]:

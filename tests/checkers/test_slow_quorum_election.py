@@ -89,6 +89,33 @@ def test_faults_beside_which_a_majority_need_not_find_together(fault: Disturbanc
     assert sentences(CHECKER, whole_run(about(DOWN, fault), quorum_states=STUCK)) == []
 
 
+CUT_OFF = replace(DOWN, kind="isolate", confirmed_ns=21 * S, healing_ns=48 * S)
+
+
+def test_who_leads_nobody_but_itself_does_not_lead() -> None:
+    """Before KAFKA-15489 (3.7), a leader that nobody hears says so as long as it is cut off."""
+    alone = [{**told(1, at, 1), "high_watermark": 7} for at in range(21, 49)]
+    on = whole_run(about(CUT_OFF), quorum_states=[*STUCK, *alone])
+    (sentence,) = sentences(CHECKER, on)
+    assert sentence.startswith("the controllers' quorum had no leader from 21.000 s to 50.000 s")
+    others = [told(2, at, 2, epoch=4) for at in range(25, 50)]
+    assert sentences(CHECKER, whole_run(about(CUT_OFF), quorum_states=[*STUCK, *others])) == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        replace(CUT_OFF, confirmed_ns=-1),
+        replace(CUT_OFF, nodes=frozenset({"n3"})),
+        replace(CUT_OFF, confirmed_ns=22 * S, healing_ns=34 * S, ended_ns=35 * S),
+    ],
+    ids=("unconfirmed", "another", "short"),
+)
+def test_who_can_reach_the_others_leads_if_it_says_so(fault: Disturbance) -> None:
+    told_on = [told(1, at, 1) for at in range(21, 49)]
+    assert sentences(CHECKER, whole_run(about(fault), quorum_states=[*STUCK, *told_on])) == []
+
+
 def test_only_a_leader_tells_of_a_new_high_watermark() -> None:
     others = [{**told(2, at, 1), "high_watermark": at} for at in range(21, 50)]
     assert sentences(CHECKER, whole_run(about(DOWN), quorum_states=[*STUCK, *others])) == []
