@@ -14,9 +14,9 @@ then make the partition unavailable.
 What would not prove it: a broker's outdated metadata of an earlier epoch does not count. A broker
 that is cut off from the controllers may still report the earlier full ISR in the newest epoch. So
 the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that was
-full and shrank again later is not an anomaly. A scenario may end
-while a broker is down, and the scenario's script itself waits for the ISR. So this check does not
-apply to scenarios.
+full and shrank again later is not an anomaly. If the machine hung, nobody could catch up or report
+it, so that time does not count. A scenario may end while a broker is down, and the scenario's
+script itself waits for the ISR. So this check does not apply to scenarios.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,6 @@ from checkers.protocol import (
     During,
     Findings,
     Labels,
-    Premise,
     Promise,
     Proved,
     Scope,
@@ -49,6 +48,7 @@ from checkers.protocol import (
 )
 from checkers.reigns import UNENDED_NS
 from checkers.replica_reasons import leader_of, listed
+from checkers.slow_election import labels
 from checkers.told_isrs import told_by_leaders
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
@@ -126,7 +126,7 @@ def _check(group: Group) -> Findings:
         0 if gaps else 1,
         shrunk,
         lambda each: with_stacks(group, _describe(group, each)),
-        lambda _each: _labels(group),
+        lambda each: _labels(group, each),
         gaps=gaps,
     )
 
@@ -156,8 +156,10 @@ def _unproven(group: Group, lasted_s: float) -> str:
     )
 
 
-def _labels(group: Group) -> Labels:
-    return (), (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
+def _labels(group: Group, shrunk: Shrunk) -> Labels:
+    until_ns = shrunk.full_ns if shrunk.full_ns >= 0 else shrunk.looked_ns
+    facts = group.facts
+    return labels(facts, facts.calm_from_ns or 0, until_ns, facts.plan.budgets.isr_s)
 
 
 def _describe(group: Group, shrunk: Shrunk) -> Anomaly:

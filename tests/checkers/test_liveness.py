@@ -465,6 +465,26 @@ def test_a_cut_record_may_lack_an_isr() -> None:
 
 
 @pytest.mark.parametrize(
+    ("asleep", "full_s", "broken"),
+    [
+        ((1, 70), 71, ("awake",)),  # It slept from just after the heal on.
+        ((1, 31), 65, ("awake",)),  # It was awake for 35 of 65 seconds.
+        ((1, 31), 91, ()),
+        ((-40, -10), 61, ()),
+        ((1, 31), None, ("awake",)),
+    ],
+)
+def test_nobody_catches_up_while_the_machine_sleeps(
+    asleep: tuple[int, int], full_s: int | None, broken: tuple[str, ...]
+) -> None:
+    begin, end = (CALM + at * S for at in asleep)
+    back = belief(80, 1) if full_s is None else isr(full_s, 1, 2, 3)
+    rows = group(about(silences=((begin, end),)), leadership=[isr(-5, 1, 2), back])
+    (anomaly,) = found(isr_not_restored.CHECKER, rows).anomalies
+    assert anomaly.broken_premises == broken
+
+
+@pytest.mark.parametrize(
     ("plan", "names"),
     [
         ({}, {"unavailable", "slow-election", "isr-not-restored"}),
