@@ -29,7 +29,7 @@ from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Findings, Promise, Proved, Waits
+from checkers.protocol import Chapter, Checker, Findings, Premise, Promise, Proved, Waits
 from checkers.replica_reasons import leader_of, listed
 from checkers.told_isrs import Told, told_isrs
 from results.record.clock import NS_PER_S
@@ -254,6 +254,7 @@ CHECKER = Checker(
     tables=("sends", "leadership", "replica_records", "replica_states"),
     sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
+    premises=(Premise.WELL_FORMED, Premise.KNOWN_EVENTS),
     applies=_applies,
     promise=Promise.STORED,
     compares="sends with acks=all while too few replicas were in sync",

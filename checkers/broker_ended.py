@@ -45,7 +45,7 @@ import signal
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Scope
+from checkers.protocol import Chapter, Checker, Findings, Premise, Promise, Proof, Scope
 from checkers.reasons_to_end import STARVING, End, explains
 from checkers.reigns import between
 from results.record.clock import NS_PER_S
@@ -230,7 +230,7 @@ CHECKER = Checker(
     tables=("faults",),
     sees=frozenset({Sight.ENDS}),
     check=_by_itself,
-    premises=(),
+    premises=(Premise.KNOWN_EVENTS,),
     scope=Scope.RUN,
     applies=_applies,
     promise=Promise.SERVERS,

@@ -201,6 +201,8 @@ class RunFacts:
         unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream is missing, ended without its end mark, or could not be
             read. Also true if a table of the record cannot be read.
+        events_known: Whether all faults and all answers of brokers could be read. If not, an event
+            that allows an anomaly may be missing.
         unreadable_nodes: The nodes with a file that could not be read; for the copies of a step,
             the step is part of the name: `step-01/n2`.
         collected_nodes: The nodes with at least one final log that was read.
@@ -256,6 +258,7 @@ class RunFacts:
     unread: frozenset[str] = field(default_factory=frozenset)
     cut_streams: bool = False
     plan_known: bool = True
+    events_known: bool = True
     unreadable_nodes: frozenset[str] = field(default_factory=frozenset)
     collected_nodes: frozenset[str] = field(default_factory=frozenset)
     step_isrs: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -66,6 +66,10 @@ _PREMISE_SENTENCES = {
         "an allowed event may have caused the anomaly, but the system does not show whether it did"
     ),
     Premise.UNDISTURBED.value: "something outside of the run ended or stopped a broker",
+    Premise.KNOWN_EVENTS.value: (
+        "faults or answers of brokers could not be read, so an event that allows the anomaly may be"
+        " missing"
+    ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
 
@@ -138,6 +142,7 @@ def weigh(
             (Premise.UNDISTURBED, "broker-hit-from-outside" in found),
             (Premise.KNOWN_PLAN, not facts.plan_known),
             (Premise.WHOLE_STORY, not facts.whole_story),
+            (Premise.KNOWN_EVENTS, not facts.events_known),
         )
         if fails
     )
@@ -208,6 +213,8 @@ def _tallies(
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 if checker.anomaly_class is AnomalyClass.LIVENESS:
                     needed.add(Premise.UNDISTURBED)
+                if checker.excuses:
+                    needed.add(Premise.KNOWN_EVENTS)
                 failed = tuple(sorted(each.value for each in broken & needed))
                 _add(tally, result, weights, failed)
     for tally in tallies.values():

@@ -48,6 +48,7 @@ class Premise(StrEnum):
     KNOWN_CAUSE = "known-cause"
     SHOWN_CAUSE = "shown-cause"
     UNDISTURBED = "undisturbed"
+    KNOWN_EVENTS = "known-events"
 
 
 class Excuse(StrEnum):

@@ -81,8 +81,10 @@ _OPS_STREAMS = (
 """The streams that must exist for every worker and for the final reader, with any plan."""
 _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
-
-
+_EVENTS = frozenset({"faults", "leadership", "replica_states", "truncations"})
+"""The tables with the events that may allow an anomaly."""
+_TELLERS = ("nemesis", "observer-")
+"""The first words of the names of the writers that record such events."""
 _INGEST = 3
 """The version of ingest. Ingest writes this version into its notes. Notes without a version have
 version 0. The version grows when ingest makes other tables from the same files. Version 1 reads the
@@ -318,6 +320,8 @@ def load_facts(root: Path) -> RunFacts:
         unread=unread,
         cut_streams=any(problem.cut for problem in noted)
         or not tables_of(paths).isdisjoint(unread),
+        events_known=_EVENTS.isdisjoint(unread)
+        and not any(each.cut and each.unit.startswith(_TELLERS) for each in noted),
         collected_nodes=_collected(paths),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip
@@ -407,6 +411,7 @@ def without_tables(facts: RunFacts, names: Iterable[str]) -> RunFacts:
         unread=facts.unread | more,
         problems=(*facts.problems, *_unread_sentences(more)),
         cut_streams=True,
+        events_known=facts.events_known and _EVENTS.isdisjoint(more),
     )
 
 
