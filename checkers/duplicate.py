@@ -106,7 +106,7 @@ def _labels(group: Group, value: int, offsets: list[int]) -> Labels:
     if group.facts.retries and not group.facts.idempotent:
         again.append(Excuse.RETRIES.value)
     other_epochs = _sent_in_other_epochs(group, value, offsets)
-    told = group.shows_logs and not _cleaned(group, value, offsets)
+    told = group.shows_logs and not _unknown(group, value, offsets)
     if other_epochs and told:
         again.append(Excuse.NEW_EPOCH.value)
     doubtful = bool(again) and _sent_in_quiet(group, value)
@@ -134,15 +134,15 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
 def _sent_in_other_epochs(group: Group, value: int, offsets: list[int]) -> bool:
     """Return whether an idempotent client may have resent an unanswered value in a later epoch.
 
-    If logs are not shown, or a copy was cleaned away, the epochs are unknown. Then a resend is
-    possible.
+    If logs are not shown or not read, or a copy was cleaned away, the epochs are unknown. Then a
+    resend is possible.
     """
     if not group.facts.idempotent or _in_transaction(group, value):
         return False
     newest: dict[int, int] = {}
     for offset in offsets if group.shows_logs else ():
         written = _written(group, value, offset)
-        if written is None and group.facts.compacted:
+        if written is None and (group.facts.compacted or _unread(group, offset)):
             continue
         if written is None:
             return False
@@ -161,15 +161,26 @@ def _in_transaction(group: Group, value: int) -> bool:
     return bool((present(sends, "txn_id") & (ints(sends, "value") == value)).any())
 
 
-def _cleaned(group: Group, value: int, offsets: list[int]) -> bool:
-    """Return whether a copy's epoch is unknown because the cleaner removed the copy from all logs.
+def _unknown(group: Group, value: int, offsets: list[int]) -> bool:
+    """Return whether a copy's epoch is unknown: it was cleaned away, or a log was not read.
 
     The result is false if a remaining record of the same writer shows the epochs.
     """
-    if not group.facts.compacted or all(_written(group, value, at) for at in offsets):
+    hidden = [at for at in offsets if _written(group, value, at) is None]
+    if not group.facts.compacted:
+        return any(_unread(group, at) for at in hidden)
+    if not hidden:
         return False
     rows = np.flatnonzero(ints(group.table("sends"), "value") == value).tolist()
     return not any(in_epochs_of_their_own(group, row, offsets) for row in rows)
+
+
+def _unread(group: Group, offset: int) -> bool:
+    """Return whether a replica's log that could not be read may have a record at an offset."""
+    logs = group.logs.get(FINAL) or group.logs.get(CRASH, {})
+    lacking = set(logs) & group.facts.unreadable_nodes
+    short = any(log.read_end <= offset < log.end for log in logs.values())
+    return len(logs) < group.members or bool(lacking) or short
 
 
 def _acknowledged(group: Group, value: int) -> set[int]:

@@ -119,7 +119,7 @@ def _findings(group: Group, name: str, steps: Steps, *, rows: int) -> Findings:
         again = group.facts.retries and not group.facts.idempotent
         excuses[Excuse.RETRIES] = np.full(len(steps.at), again)
         if group.shows_logs:
-            unknown = _cleaned(group, steps) & _may_be_resent(group, steps.since)
+            unknown = _lacking(group, steps) & _may_be_resent(group, steps.since)
             apart = _in_epochs_of_their_own(group, steps, unknown)
             excuses[Excuse.NEW_EPOCH] = _sent_again(group, steps) | apart
             excuses[Premise.SHOWN_CAUSE] = excuses[Premise.SHOWN_CAUSE] | (unknown & ~apart)
@@ -160,11 +160,11 @@ def _in_transactions(group: Group, rows: Ints) -> Mask:
     return np.asarray(present(group.table("sends"), "txn_id")[rows], dtype=np.bool_)
 
 
-def _cleaned(group: Group, steps: Steps) -> Mask:
-    """Return a mask of pairs with a record that a cleaner may have removed from the final log."""
-    if not group.facts.compacted:
-        return np.zeros(len(steps.at), dtype=np.bool_)
+def _lacking(group: Group, steps: Steps) -> Mask:
+    """Return a mask of pairs of which the final log lacks a record: cleaned away, or not read."""
     log, values = group.final_log, ints(group.table("sends"), "value")
+    if log is not None and log.whole and not group.facts.compacted:
+        return np.zeros(len(steps.at), dtype=np.bool_)
     stand = np.empty(0, np.int64) if log is None else log.values
     both = within(values[steps.since], stand) & within(values[steps.at], stand)
     return np.asarray(~both, dtype=np.bool_)

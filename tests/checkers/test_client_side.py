@@ -112,12 +112,43 @@ def test_without_logs_a_last_copy_that_is_the_acknowledged_one_is_not_trusted() 
     assert (first.excuses, first.broken_premises) == ((), ())
 
 
+NODES = ("n1", "n2", "n3")
+NOT_SHOWN: tuple[tuple[str, ...], tuple[str, ...]] = ((), ("shown-cause",))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ended", "unread", "labels"),
+    [
+        (NODES, 2, "", (("new-producer-epoch",), ())),
+        ((), 2, "", NOT_SHOWN),  # The run died before its logs were collected.
+        (NODES, 1, "", ((), ())),  # All were read, and none has the second copy.
+        (NODES[:2], 1, "", NOT_SHOWN),
+        (NODES, 1, "n2", NOT_SHOWN),
+        (NODES, -1, "", NOT_SHOWN),  # They end behind what could be read of them.
+    ],
+)
+def test_whether_an_idempotent_client_sent_it_again_only_logs_that_were_read_show(
+    nodes: tuple[str, ...], ended: int, unread: str, labels: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    about = facts(disturbances=(KILLED,), unreadable_nodes=frozenset({unread} - {""}))
+    records = [row for node in nodes for row in log(node, *[(0, A)] * abs(ended))]
+    for row in records:
+        row["producer_epoch"] = row["offset"]
+    on = group(
+        about, polls=[read(A, 0), read(A, 1)], sends=[ack(A, 1)], leadership=[leads(1, 0)],
+        replica_records=records,
+        replica_states=[state(node, 2 if ended < 0 else ended) for node in nodes],
+    )  # fmt: skip
+    (anomaly,) = found(duplicate.CHECKER, on).anomalies
+    assert (anomaly.excuses, anomaly.broken_premises) == labels
+
+
 def doubtful(about: RunFacts, *sends: Row) -> list[object]:
     """Of which values it is not known why they were sent again: A, B and C were read twice."""
     polls = [read(value, at) for at, value in enumerate((A, A, B, B, C, C))]
     on = group(about, leadership=[leads(1, 0)], sends=[*sends], polls=polls)
     found_ = found(duplicate.CHECKER, on).anomalies
-    return [each.evidence["value"] for each in found_ if each.broken_premises]
+    return [each.evidence["value"] for each in found_ if NO_CAUSE[0] in each.broken_premises]
 
 
 def test_each_value_has_the_time_of_its_own_send() -> None:

@@ -20,6 +20,7 @@ from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     RETENTION,
+    S,
     elected,
     facts,
     found,
@@ -221,6 +222,21 @@ def test_of_a_record_that_the_log_does_not_have_nobody_knows_the_epoch(
     rows["replica_records"][-1]["producer_epoch"] = 1
     on = group(sends=sent((0, 4), (1, 3), op=1), **rows)
     assert excuses(INT_NONMONOTONIC_CHECKER, on) == [fits]
+
+
+def test_without_the_leaders_log_nobody_knows_the_epochs_of_two_sends() -> None:
+    """The run died before they were collected, or the leader's log cannot be read to its end."""
+    slow = sent((0, 1), (1, 0), op=1, since=0, until=S)
+    for rows, broken in (
+        ({}, ("shown-cause",)),
+        ({**held(1), "replica_states": [state("n1", 2)]}, ("shown-cause",)),
+        (held(1, 0), ()),
+    ):
+        (anomaly,) = found(INT_NONMONOTONIC_CHECKER, group(sends=slow, **rows)).anomalies
+        assert (anomaly.excuses, anomaly.broken_premises) == ((), broken)
+    at_once = group(sends=sent((0, 1), (1, 0), op=1, since=S, until=S + 1))
+    (anomaly,) = found(INT_NONMONOTONIC_CHECKER, at_once).anomalies
+    assert anomaly.broken_premises == (), "the client had no time to send it again"
 
 
 def test_a_send_that_began_after_another_ended_stands_behind_it() -> None:
