@@ -77,8 +77,9 @@ class Stuck:
 
     Attributes:
         stable, mark: The last stable offset and the high watermark in the last report.
-        since_ns, seen_ns: The first and the last time at which this last stable offset was
-            reported.
+        since_ns: The first time at which this last stable offset was reported, or the last heal if
+            that was later.
+        seen_ns: The last time at which it was reported.
     """
 
     stable: int
@@ -104,17 +105,21 @@ def _looks(group: Group) -> pa.Table:
 
 
 def _stuck(looks: pa.Table, calm_ns: int) -> Stuck | None:
-    """Return the last stable offset that did not move; None if no transaction is open."""
+    """Return the last stable offset that did not move; None if no transaction is open.
+
+    Observers record only changes. So the last report from before the heal also counts, from the
+    heal on.
+    """
     stable, marks = (ints(looks, name) for name in ("last_stable_offset", "high_watermark"))
     times = ints(looks, "observed_ns")
-    same = (stable == stable[-1]) & (marks > stable) & (times >= calm_ns)
+    same = (stable == stable[-1]) & (marks > stable)
     first = int(np.flatnonzero(~same).max(initial=-1)) + 1
     if first == len(times):
         return None
     return Stuck(
         stable=int(stable[-1]),
         mark=int(marks[-1]),
-        since_ns=int(times[first]),
+        since_ns=max(int(times[first]), calm_ns),
         seen_ns=int(times[-1]),
     )
 

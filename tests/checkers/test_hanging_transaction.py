@@ -68,6 +68,13 @@ def test_a_look_at_the_last_heal_counts_and_what_was_not_told_does_not() -> None
     assert "from 100.000 s to 121.000 s" in sentence
 
 
+def test_what_was_told_before_the_heal_and_did_not_change_counts_from_the_heal_on() -> None:
+    """Observers record only changes: an idle partition has no report between these two."""
+    (sentence,), gaps = of(look(95, 5, 9), {**look(121, 5, 9), "snapshot": "noted"})
+    assert "from 100.000 s to 121.000 s its last stable offset was 5" in sentence
+    assert gaps == ()
+
+
 def test_one_that_may_be_open_for_as_long_as_it_was_is_none() -> None:
     assert of(look(101, 5, 9), look(121, 5, 9))[0] == []
     assert len(of(look(101, 5, 9), {**look(121, 5, 9), "observed_ns": 121 * S + 1})[0]) == 1
@@ -86,12 +93,13 @@ def test_who_has_it_open_is_told_by_the_leader() -> None:
     "rows",
     [
         [look(101, 5, 9), look(121, 5, 9)],
-        [look(99, 5, 9), look(102, 5, 9), look(122, 5, 9)],
+        [look(90, 5, 9), look(120, 5, 9)],
+        [look(99, 5, 5), look(102, 5, 9), look(122, 5, 9)],
         [look(101, 5, 9), look(110, 6, 9), look(122, 6, 9)],
         [look(101, 5, 5), look(110, 5, 9), look(122, 5, 9)],
         [look(101, 5, 9), look(102, 5, 5), look(122, 5, 9)],
     ],
-    ids=["too short", "before the heal", "it moved", "it was closed", "and opened again"],
+    ids=["too short", "before the heal", "not open", "it moved", "it was closed", "opened again"],
 )
 def test_one_that_may_still_end_is_a_gap(rows: list[Row]) -> None:
     sentences, (gap,) = of(*rows)
