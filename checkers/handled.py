@@ -222,9 +222,14 @@ def _is(table: pa.Table, name: str) -> Mask:
     return equal(table, name, True)  # noqa: FBT003 - a value
 
 
-def labels_of(group: Group) -> Labels:
-    """Return the excuses and broken premises for inputs that took effect twice or not at all."""
-    words = {*texts(group.derived["inputs"], "excuse"), *texts(group.derived["effects"], "excuse")}
+def labels_of(group: Group, found: Handled, at: int) -> Labels:
+    """Return the excuses and broken premises for an input that took effect twice or not at all.
+
+    Only losses of the input's partition, and of outputs of the ops that handled the input, count.
+    """
+    mine, ops = found.rows[int(found.cuts[at]) : int(found.cuts[at + 1])], group.derived["effects"]
+    sent = select(ops, within(ints(ops, "op_id"), ints(mine, "op_id")))
+    words = {*texts(mine, "excuse"), *texts(sent, "excuse")}
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(sorted({each for word in words for each in word.split()})), broken
 

@@ -44,7 +44,7 @@ def _check(group: Group) -> Findings:
             int((committed > 0).sum()),
             np.flatnonzero(committed > 1).tolist(),
             lambda at: _describe(group, found, at),
-            lambda _: labels_of(group),
+            lambda at: labels_of(group, found, at),
         ),
         "no transaction that handled an input committed, so an input that was handled twice could"
         " not be detected",

@@ -60,7 +60,7 @@ def _check(group: Group) -> Findings:
             int(decided.sum()),
             np.flatnonzero(missed).tolist(),
             lambda at: _describe(group, found, at),
-            lambda _: labels_of(group),
+            lambda at: labels_of(group, found, at),
         ),
         "no transaction that handled a second input committed, so a skipped input could not be"
         " detected",

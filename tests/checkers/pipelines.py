@@ -23,10 +23,12 @@ def handles(offset: int, op_id: int, *, place: str = "log-0-0", excuse: str = ""
     }  # fmt: skip
 
 
-def effect(op_id: int, fate: str, *, complete: bool = True, shown: bool = False) -> Row:
+def effect(
+    op_id: int, fate: str, *, complete: bool = True, shown: bool = False, excuse: str = ""
+) -> Row:
     return {
         "op_id": op_id, "committed": fate == "committed", "aborted": fate == "aborted",
-        "complete": complete, "shown": shown, "excuse": "",
+        "complete": complete, "shown": shown, "excuse": excuse,
         "invoke_ns": op_id * S, "complete_ns": op_id * S + 1,
     }  # fmt: skip
 

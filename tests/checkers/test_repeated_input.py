@@ -38,6 +38,16 @@ def test_an_input_that_two_committed_transactions_handled_is_repeated() -> None:
         assert places(CHECKER, rows, DONE, effect(2, fate)) == []
 
 
+def test_only_losses_of_its_partition_and_of_its_outputs_allow_it() -> None:
+    rows = [handles(4, 1), handles(4, 2), handles(5, 3, place="log-0-1", excuse="wipe")]
+    other = [DONE, effect(3, "committed", excuse="power-loss")]
+    (told,) = found(CHECKER, pipeline(rows, [*other, effect(2, "committed")])).anomalies
+    assert told.excuses == ()
+    own = [*other, effect(2, "committed", excuse="bit-flip")]
+    (told,) = found(CHECKER, pipeline(rows, own)).anomalies
+    assert told.excuses == ("bit-flip",)
+
+
 def test_a_record_that_a_transaction_was_given_twice_is_one_input() -> None:
     assert places(CHECKER, [handles(4, 1), handles(4, 1)], DONE) == []
 

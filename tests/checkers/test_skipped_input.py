@@ -70,6 +70,21 @@ def test_what_may_have_cost_a_partition_records_allows_it() -> None:
     assert told.excuses == ("power-loss", "wipe")
 
 
+def test_what_other_partitions_lost_allows_nothing() -> None:
+    rows = [
+        handles(0, 2), handles(1, 1), handles(0, 1, place="log-0-1", excuse="wipe"),
+        handles(0, 3, place="log-0-2"),
+    ]  # fmt: skip
+    outputs = [DONE, effect(2, "aborted"), effect(3, "aborted", excuse="power-loss")]
+    (told,) = found(CHECKER, pipeline(rows, outputs)).anomalies
+    assert (told.evidence["place"], told.excuses) == ("log-0-0", ())
+    # But the only records of op 2 may have been in this output.
+    (told,) = found(
+        CHECKER, pipeline(rows, [*outputs, effect(2, "aborted", excuse="bit-flip")])
+    ).anomalies
+    assert told.excuses == ("bit-flip",)
+
+
 @pytest.mark.parametrize(
     ("nodes", "plan", "excuses"),
     [
