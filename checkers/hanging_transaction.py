@@ -19,7 +19,8 @@ not trusted.
 
 The anomaly is allowed if a marker may have been lost, or if records of the coordinator's own log
 may have been lost. An unclean election, or a loss on the disks of all replicas, may cause such a
-loss. If only some replicas lost such records, the anomaly is not trusted (`state_losses`).
+loss. If only some replicas lost such records, the anomaly is not trusted (`state_losses`). A loss
+that was over before the transaction sent its first record explains nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -170,11 +171,12 @@ def _unproven(group: Group, stuck: Stuck) -> str:
 
 
 def _labels(group: Group, stuck: Stuck) -> Labels:
-    facts, partition = group.facts, group.partition
-    excuses = disk_reasons(facts, group.topic, TRANSACTIONS, partition=partition)
+    facts, (sent_ns, epoch) = group.facts, _written(group, stuck.stable)
+    places = {"partition": group.partition, "known_ns": sent_ns}
+    excuses = disk_reasons(facts, group.topic, TRANSACTIONS, **places)
     # Elections of the coordinators' own partitions are not recorded.
-    elsewhere = facts.plan.unclean_elections and not was_quiet(group, 0, stuck.seen_ns)
-    if elsewhere or unclean_elections(group).seen:
+    elsewhere = facts.plan.unclean_elections and not was_quiet(group, sent_ns, stuck.seen_ns)
+    if elsewhere or unclean_elections(group).took_after(NONE, epoch, sent_ns):
         excuses.add(Excuse.UNCLEAN.value)
     broken = []
     if group.facts.cut_streams:
@@ -187,6 +189,18 @@ def _labels(group: Group, stuck: Stuck) -> Labels:
     if stuck.lasted_s - asleep_ns / _NS_PER_S <= group.facts.plan.hanging_after_s:
         broken.append(Premise.AWAKE.value)
     return tuple(sorted(excuses)), tuple(broken)
+
+
+def _written(group: Group, stable: int) -> tuple[int, int]:
+    """Return when the open transaction's first record was sent, and its leader epoch; -1: unknown.
+
+    Nothing that was over by then can have taken the transaction's marker.
+    """
+    log = group.final_log
+    index = log.at(stable) if log is not None else None
+    if log is None or index is None:
+        return NONE, NONE
+    return _opened(group, log, stable).sent_ns, int(log.epochs[index])
 
 
 def _describe(group: Group, stuck: Stuck) -> Anomaly:

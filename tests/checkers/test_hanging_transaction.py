@@ -2,11 +2,22 @@
 
 import pytest
 
-from checkers.facts import DiskLoss, RunFacts
+from checkers.facts import DiskLoss, RunFacts, UncleanOrder
 from checkers.hanging_transaction import CHECKER
 from results.record.milestones import OPEN, Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import S, elected, facts, found, group, leads
+from tests.checkers.partition_rows import (
+    A,
+    S,
+    elected,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    state,
+    timed_out,
+)
 
 TXN: dict[str, object] = {"workload": "txn", "transaction_timeout_s": 9}
 """A transaction may be open for 9 s, 1 s more until anybody looks, and 10 s for the markers."""
@@ -210,3 +221,49 @@ def test_what_may_have_cost_a_marker_excuses_it(
     rows = group(on, leadership=[leads(1, 0), *leadership], replica_states=STUCK)
     (anomaly,) = found(CHECKER, rows).anomalies
     assert (anomaly.excuses, anomaly.broken_premises) == labels
+
+
+SENT = {**timed_out(A), "txn_id": 1, "transactional_id": "t-0"}
+UNCLEAN = {**TXN, "broker": {"unclean.leader.election.enable": "true"}}
+
+
+@pytest.mark.parametrize(
+    ("sent_s", "epoch", "on", "excuses"),
+    [
+        (3, 1, about(disk_losses=power_lost("n1", "n2", "n3")), ("power-loss",)),
+        (4, 1, about(disk_losses=power_lost("n1", "n2", "n3")), ()),
+        (4, 1, about(disk_losses=power_lost("n1", "n2", "n3", topic="log-0")), ()),
+        (4, 1, about(disk_losses=LOST), ()),
+        (None, 1, about(disk_losses=power_lost("n1", "n2", "n3")), ("power-loss",)),
+        (90, 0, about(plan=UNCLEAN), ("unclean-election",)),
+        # The election in epoch 1 was before it, and no fault or election came after.
+        (90, 1, about(plan=UNCLEAN), ()),
+        # A coordinator's own log may have had another unclean election.
+        (40, 1, about(plan=UNCLEAN), ("unclean-election",)),
+        (None, 1, about(plan=UNCLEAN), ("unclean-election",)),
+        (
+            40,
+            1,
+            about(unclean_orders=(UncleanOrder(topic="log-0", partition=0, after_epoch=0),)),
+            (),
+        ),
+        (
+            40,
+            0,
+            about(unclean_orders=(UncleanOrder(topic="log-0", partition=0, after_epoch=0),)),
+            ("unclean-election",),
+        ),
+    ],
+)
+def test_what_was_over_before_it_began_excuses_nothing(
+    sent_s: int | None, epoch: int, on: RunFacts, excuses: tuple[str, ...]
+) -> None:
+    rows = group(
+        on,
+        sends=[{**SENT, "invoke_ns": None if sent_s is None else sent_s * S}],
+        leadership=[leads(1, 0), leads(1, 1, at=42 * S), elected(1, 1, 7, unclean=True)],
+        replica_states=[*STUCK, state("n1", 9)],
+        replica_records=log("n1", *[(epoch, A + 9)] * 5, (epoch, A)),
+    )
+    (anomaly,) = found(CHECKER, rows).anomalies
+    assert anomaly.excuses == excuses
