@@ -10,6 +10,7 @@ transaction. Jepsen's judge uses every sender. Jepsen's histories have no read_u
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -82,42 +83,79 @@ def dependencies(group: Group) -> pa.Table:
     names = DEPENDENCIES.names[:-2]
     arrays = {name: nullable(each) for name, each in zip(names, columns, strict=True)}
     place = repeat(group.place, len(columns[0])).dictionary_encode()
-    early = _early(group, sends, columns)
+    early = _early(group, columns)
     return pa.table({**arrays, "early": early, "place": place}, schema=DEPENDENCIES)
 
 
-def _early(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> "pa.StringArray":
-    """Return, for each read, evidence that the read came before the record's commit, or null.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyRead:
+    """A read_committed read of a record before its transaction committed.
+
+    Attributes:
+        writer, reader: The ops that sent and read the record.
+        value, offset: The record.
+        writer_marker, reader_marker: The offsets of the markers of both ops.
+    """
+
+    writer: int
+    reader: int
+    value: int
+    offset: int
+    writer_marker: int
+    reader_marker: int
+
+    def text(self, group: Group) -> str:
+        """Return the evidence as a clause."""
+        served = fetched_from(group, op_span(group, "polls", self.reader), self.offset)
+        return (
+            f"op {self.reader} read offset {self.offset} of {group.place} before op {self.writer}"
+            f" committed: the marker of op {self.writer}, at offset {self.writer_marker}, comes"
+            f" after the marker of its reader, at offset {self.reader_marker}"
+            f"{f'; {served}, served the record' if served else ''}"
+        )
+
+
+def early_reads(group: Group) -> tuple[int, list[EarlyRead]]:
+    """Return how many reads have both markers, and the reads that came before the commit.
 
     An op reads before it commits. Markers show the order of commits in one log. If the writer's
     marker comes after the reader's marker, the reader read the record before the writer's commit.
     Each marker must belong to its own op. The logs must have lost nothing at the offset of the
-    reader's marker.
+    reader's marker. For each pair of ops, the result has the record with the lowest offset.
     """
-    source, target, kinds, _, offsets = columns[:5]
-    said: list[str | None] = [None] * len(source)
+    sends, log = _writers(group), group.final_log
     txns = select(sends, present(sends, "txn_id"))
-    if group.final_log is not None and txns.num_rows and (kinds == WR).any():
-        stand = first_match(ints(txns, "value"), group.final_log.values)
-        stand = np.where(stand >= 0, np.append(group.final_log.offsets, NONE)[stand], NONE)
-        ops, begun = ints(txns, "op_id"), ints(txns, "invoke_ns")
-        own = ends_of(group.final_log, stand).markers
-        mine, theirs = (np.append(own, NONE)[first_match(each, ops)] for each in (target, source))
-        for row in np.flatnonzero((kinds == WR) & (mine >= 0) & (theirs > mine)).tolist():
-            ends = ((int(target[row]), int(mine[row])), (int(source[row]), int(theirs[row])))
-            sent_ns = int(begun[first_match(source[row : row + 1], ops)[0]])
-            if any(_shared(group, txns, *each) for each in ends):
-                continue
-            if doubt(group, int(mine[row]), sent_ns):
-                continue
-            span = op_span(group, "polls", int(target[row]))
-            served = fetched_from(group, span, int(offsets[row]))
-            said[row] = (
-                f"op {target[row]} read offset {offsets[row]} of {group.place} before op"
-                f" {source[row]} committed: the marker of op {source[row]}, at offset"
-                f" {theirs[row]}, comes after the marker of its reader, at offset"
-                f" {mine[row]}{f'; {served}, served the record' if served else ''}"
-            )
+    if log is None or not txns.num_rows:
+        return 0, []
+    columns = _write_read(group, txns)
+    kept, _ = _kept(*columns[:3], offsets=columns[4])
+    source, target, _, values, offsets = (column[kept] for column in columns[:5])
+    stand = first_match(ints(txns, "value"), log.values)
+    stand = np.where(stand >= 0, np.append(log.offsets, NONE)[stand], NONE)
+    ops, begun, own = ints(txns, "op_id"), ints(txns, "invoke_ns"), ends_of(log, stand).markers
+    mine, theirs = (np.append(own, NONE)[first_match(each, ops)] for each in (target, source))
+    found = []
+    for row in np.flatnonzero((mine >= 0) & (theirs > mine)).tolist():
+        ends = ((int(target[row]), int(mine[row])), (int(source[row]), int(theirs[row])))
+        sent_ns = int(begun[first_match(source[row : row + 1], ops)[0]])
+        if any(_shared(group, txns, *each) for each in ends):
+            continue
+        if doubt(group, int(mine[row]), sent_ns):
+            continue
+        early = EarlyRead(
+            writer=int(source[row]), reader=int(target[row]), value=int(values[row]),
+            offset=int(offsets[row]), writer_marker=int(theirs[row]), reader_marker=int(mine[row]),
+        )  # fmt: skip
+        found.append(early)
+    return int(((mine >= 0) & (theirs >= 0)).sum()), found
+
+
+def _early(group: Group, columns: Sequence[Ints]) -> "pa.StringArray":
+    """Return, for each read, evidence that the read came before the record's commit, or null."""
+    told = {(each.writer, each.reader): each for each in group.view(early_reads)[1]}
+    edges = zip(*(column.tolist() for column in columns[:3]), strict=True)
+    found = (told.get((source, target)) if kind == WR else None for source, target, kind in edges)
+    said = [each.text(group) if each else None for each in found]
     return pa.array(said, type=pa.string())
 
 

@@ -1,16 +1,21 @@
-"""precommitted-read: a transaction read a record that it had not committed yet.
+"""precommitted-read: a transaction read a record that was not committed yet.
 
-Definition: a read_committed transaction read a value that it sent itself.
+Definition: a read_committed transaction read a value that it sent itself. Or it read a value of
+another transaction whose marker comes after the reader's own marker, in the log of the partition.
 
 Why it proves something: Kafka hides the records of a transaction from every read_committed reader
-until the commit, even from a consumer of the same client. The commit is the last step of an op.
+until the commit, even from a consumer of the same client. The commit is the last step of an op. So
+the marker of a transaction that was read comes before the marker of its reader.
 
-What would not prove it: a read_uncommitted reader, or a read of the value by a later op.
+What would not prove it: a read_uncommitted reader, or a read of the value by a later op. The order
+of two markers proves nothing if a marker may have been lost, or may belong to another op. Jepsen's
+judge knows only reads of a transaction's own values.
 """
 
 import numpy as np
 
 from checkers.columns import NONE, equal, first_match, ints, present, runs_of, select, take
+from checkers.dependencies import EarlyRead, early_reads
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in
 from checkers.group import Group
@@ -18,7 +23,7 @@ from checkers.group_reasons import ends_of, fetched_from, op_span
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Proved
 from checkers.reads import left_out_aborted
 from checkers.transactions import READ_COMMITTED
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Judge
 from results.record.verdict import Anomaly, Words
 
 NAME = "precommitted-read"
@@ -50,16 +55,34 @@ def _read_on(group: Group) -> int:
 
 
 def _check(group: Group) -> Findings:
-    found = findings(_read_on(group), _precommitted(group), lambda read: _describe(group, read))
+    jepsens = group.facts.judge is Judge.JEPSEN
+    compared, early = (0, []) if jepsens else group.view(early_reads)
+    reads: list[_Read | EarlyRead] = [*_precommitted(group), *early]
+    found = findings(_read_on(group) + compared, reads, lambda read: _describe(group, read))
     return could_not_show(
         found,
-        "no transaction read from a partition that it had sent to before, so a read of its own"
-        " uncommitted sends could not be detected",
+        "no transaction read from a partition that it had sent to, so a read of uncommitted records"
+        " could not be detected",
         given=bool(present(group.table("sends"), "value").any()),
     )
 
 
-def _describe(group: Group, read: _Read) -> Anomaly:
+def _describe(group: Group, read: _Read | EarlyRead) -> Anomaly:
+    if isinstance(read, EarlyRead):
+        return anomaly_at(
+            group,
+            NAME,
+            sentence=read.text(group),
+            evidence={
+                "value": read.value,
+                "offset": read.offset,
+                "op_id": read.reader,
+                "writer_op_id": read.writer,
+                "writer_marker": read.writer_marker,
+                "reader_marker": read.reader_marker,
+            },
+            offset=read.offset,
+        )
     offset, value, op_id = read
     return anomaly_at(
         group,
@@ -76,6 +99,8 @@ def _applies(facts: RunFacts) -> bool:
 
 
 def _why(group: Group, found: Anomaly) -> str:
+    if "writer_op_id" in found.evidence:
+        return Proved(found.sentence)
     offset = number_in(found, "offset")
     who = fetched_from(group, op_span(group, "polls", number_in(found, "op_id")), offset)
     marker = int(ends_of(group.final_log, np.array([offset])).markers[0])
@@ -98,19 +123,21 @@ CHECKER = Checker(
     name=NAME,
     why=_why,
     words=Words(
-        one="transaction read its own uncommitted write",
-        many="transactions read their own uncommitted writes",
-        means="A read_committed transaction got a value that it had sent but not yet committed.",
-        promise="A read_committed transaction does not read its own uncommitted records.",
+        one="uncommitted write was read by a transaction",
+        many="uncommitted writes were read by transactions",
+        means="A read_committed transaction got a value before the value was committed.",
+        promise="A read_committed transaction does not read uncommitted records.",
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=("sends", "polls", "leadership", "replica_records", "replica_states", "truncations"),
     check=_check,
     applies=_applies,
     promise=Promise.TRANSACTIONS,
-    compares="sends of transactions that later read from the same partition",
+    compares="sends of transactions that later read from the same partition; values that one"
+    " transaction sent and another one read",
     chapter=Chapter.TRANSACTIONS,
     of_histories=True,
-    looks_for="values that an op read (read_committed), compared with values that it sent itself",
+    looks_for="values that an op read (read_committed) and that it sent itself, or that another"
+    " transaction sent whose marker comes after the reader's marker",
     meanwhile=Proof.TOLD,
 )

@@ -201,6 +201,7 @@ EVIDENCE: Mapping[str, str] = {
     "read_epoch": "The leader epoch that the reader got with the record.",
     "read_ns": f"The time of the poll, {_NS}: its start if the reader skipped records or went back,"
     " otherwise its end.",
+    "reader_marker": "The offset of the marker that ends the transaction of the reader.",
     "readers": "The first 10 operations that read the value.",
     "records": "The record of each node at the first offset: its epoch, its hash, and 1 for a"
     " control record.",
@@ -261,6 +262,7 @@ EVIDENCE: Mapping[str, str] = {
     "witnesses": "For each leader: how often, when and in which source it was named; or its"
     " record or its own file.",
     "writer": "The operation that sent the value.",
+    "writer_marker": "The offset of the marker that ends the transaction of the value.",
     "writer_op_id": "The operation that sent the value.",
     "writers": "The producer id, producer epoch and sequence number of each copy.",
 }

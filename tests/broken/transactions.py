@@ -116,6 +116,33 @@ def two_transactions_read_each_other(record: Record, spot: Spot) -> None:
         read_early(record, spot_of(record, writer.sends[0]), reader.polls[-1])
 
 
+@broken("precommitted-read", row="transactions", base="txn")
+def a_transaction_reads_another_before_its_commit(record: Record, spot: Spot) -> None:
+    """A leader answers one read_committed reader up to the high watermark."""
+    everybody = transactions(record)
+    for reader in sorted(everybody, key=lambda each: abs(int(each.op["complete_ns"]) - spot.at_ns)):
+        for writer in everybody if reader.polls else ():
+            if _commits_later(record, reader, writer) and _reads_later(record, reader, writer):
+                read_early(record, spot_of(record, writer.sends[0]), reader.polls[-1])
+                return
+
+
+def _commits_later(record: Record, reader: Transaction, writer: Transaction) -> bool:
+    """Tell whether a transaction of another process has its marker after that of the reader."""
+    apart = writer.op["process"] != reader.op["process"] and bool(writer.sends)
+    overlaps = writer.op["invoke_ns"] < reader.op["complete_ns"] < writer.op["complete_ns"]
+    if not (apart and overlaps):
+        return False
+    sent = writer.sends[0]
+    mine = [each for each in reader.sends if _place(each) == _place(sent)]
+    markers = [marker_of(record, spot_of(record, each)) for each in (*mine[:1], sent)]
+    return len(markers) > 1 and markers[0] < markers[1]
+
+
+def _place(send: Row) -> tuple[object, object]:
+    return send["topic"], send["partition"]
+
+
 def _partners(record: Record, each: Transaction, everybody: list[Transaction]) -> list[Transaction]:
     """Return those under way at the same time of which this one reads, and that read of it."""
     return [

@@ -22,6 +22,7 @@ from checkers.protocol import Proved
 from checkers.reigns import GROUPS, TRANSACTIONS, Reign
 from results.record.keys import COMMIT_MARKER_KEY, key_number
 from results.record.tables import TABLES
+from results.record.terms import Judge
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -32,6 +33,7 @@ from tests.checkers.partition_rows import (
     ack,
     facts,
     final_read,
+    found,
     group,
     leads,
     log,
@@ -577,6 +579,58 @@ def test_a_reader_whose_own_marker_stands_before_that_of_what_it_read_was_early(
     )
     follower = reason(g1c, circle(in_a_row(3), plan={**OF_TXNS, **ELSEWHERE}))
     assert follower == told.removesuffix("; n1, its leader in epoch 0, served the record")
+
+
+def dirty(
+    last: int, *, plan: Row = OF_TXNS, judge: Judge = Judge.CONTRACT, isolation: str = "",
+    cuts: Sequence[Row] = (),
+) -> Group:  # fmt: skip
+    """Op 1 read what op 2 wrote, and op 2 read nothing of op 1: there is no cycle."""
+    records = in_a_row(last)
+    seen = polled(B, 2, op=1)
+    return group(
+        replace(of_txns(records, plan), judge=judge),
+        sends=[in_txn(A, 0), in_txn(B, 2, op=2)],
+        polls=[{**seen, "isolation": isolation or seen["isolation"]}],
+        leadership=REIGN, replica_records=records, truncations=[*cuts],
+    )  # fmt: skip
+
+
+def test_a_reader_that_committed_before_the_writer_read_what_was_not_committed() -> None:
+    result = found(precommitted_read.CHECKER, dirty(3))
+    (anomaly,) = result.anomalies
+    assert (result.rows, anomaly.offset) == (2, 2)
+    assert anomaly.sentence == (
+        "op 1 read offset 2 of log-0-0 before op 2 committed: the marker of op 2, at offset 3,"
+        " comes after the marker of its reader, at offset 1; n1, its leader in epoch 0, served the"
+        " record"
+    )
+    assert isinstance(precommitted_read.CHECKER.why(dirty(3), anomaly), Proved)
+
+
+@pytest.mark.parametrize(
+    "innocent",
+    [
+        dirty(0),  # The writer's marker is not known.
+        dirty(3, isolation="read_uncommitted"),
+        dirty(3, judge=Judge.JEPSEN),
+        dirty(3, cuts=[{"node": "n1", "from_offset": 1, "to_offset": None, "incarnation": 0,
+                        "reason": "", "source": "server-log"}]),  # A marker may have been lost.
+    ],
+)  # fmt: skip
+def test_without_the_order_of_both_markers_no_read_is_too_early(innocent: Group) -> None:
+    assert found(precommitted_read.CHECKER, innocent).anomalies == ()
+
+
+def test_a_reader_that_committed_after_the_writer_read_what_was_committed() -> None:
+    records = [*by(2, log("n1", (0, B))), marker("n1", 1, producer=2),
+               *log("n1", (0, A), start=2), marker("n1", 3)]  # fmt: skip
+    on = group(
+        of_txns(records, OF_TXNS), sends=[in_txn(A, 2), in_txn(B, 0, op=2)],
+        polls=[polled(B, 0, op=1)], leadership=REIGN, replica_records=records,
+    )  # fmt: skip
+    result = found(precommitted_read.CHECKER, on)
+    assert (result.rows, result.anomalies) == (2, ())
 
 
 def test_without_both_markers_no_read_is_called_early() -> None:
