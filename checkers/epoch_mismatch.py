@@ -13,7 +13,8 @@ What would not prove it: message formats before 0.11 have no epoch. The check ne
 later. If the final log lacks the offset, the record was lost or deleted by retention. The anomaly
 is allowed after an unclean election, and if the disks of all replicas lost the offset. In both
 cases, another record may have got the offset. If both records have the same value, the anomaly is
-allowed only if the client had time to send the value again.
+allowed only if the client had time to send the value again. The unclean election must begin an
+epoch after the one that was read. If the log's epoch is later, it must not begin after that one.
 """
 
 from dataclasses import dataclass
@@ -49,10 +50,10 @@ class Mismatch:
 
     Attributes:
         offset: The offset.
-        read, logged: The epoch in the first poll that differs from the log, and the log's epoch.
-        op_id, read_ns: The op of that poll, and the time at which the op ended; -1 if unknown.
-        value: The value that the poll returned, -1 if unknown.
-        polls: How often polls returned this offset with another epoch than the log has.
+        read, logged: The epoch that polls returned, and the log's epoch.
+        op_id, read_ns: The first such op, and the time at which the op ended; -1 if unknown.
+        value: The value that the op returned, -1 if unknown.
+        polls: How often polls returned this offset with this epoch.
     """
 
     offset: int
@@ -73,11 +74,12 @@ def _check(group: Group) -> Findings:
     both = (epochs >= 0) & (logged >= 0)
     wrong = np.flatnonzero(both & (epochs != logged))
     ops, ends = ints(polls, "op_id")[wrong], ints(polls, "complete_ns")[wrong]
-    order = np.lexsort((ops, offsets[wrong]))
-    at, first, counts = np.unique(offsets[wrong][order], return_index=True, return_counts=True)
+    order = np.argsort(ops, kind="stable")
+    places = np.stack((offsets[wrong], epochs[wrong]))[:, order]
+    (at, read), first, counts = np.unique(places, axis=1, return_index=True, return_counts=True)
     rows = zip(
-        at, epochs[wrong][order][first], logged[wrong][order][first], ops[order][first],
-        ends[order][first], ints(polls, "value")[wrong][order][first], counts, strict=True,
+        at, read, logged[wrong][order][first], ops[order][first], ends[order][first],
+        ints(polls, "value")[wrong][order][first], counts, strict=True,
     )  # fmt: skip
     return findings(
         int(both.sum()),
@@ -97,8 +99,10 @@ def _labels(group: Group, found: Mismatch) -> Labels:
     mine = sent(group, found.value)
     if mine is not None and _is_same(group, found, mine):
         return (), ()
-    older, sent_ns = min(found.read, found.logged), mine.sent_ns if mine else NONE
-    unclean = unclean_elections(group).took_after(found.offset, older, sent_ns)
+    sent_ns = mine.sent_ns if mine else NONE
+    # The leader of the log's epoch already lacked the record, if this epoch is the later one.
+    until = (found.logged,) if found.logged > found.read else ()
+    unclean = unclean_elections(group).took_after(found.offset, found.read, sent_ns, *until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     known_ns = first_known_ns(group, found.offset)
     return (*excuses, *lost_on_disks(group, found.offset, known_ns)), ()

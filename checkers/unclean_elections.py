@@ -99,7 +99,7 @@ class UncleanElections:
         """Return whether an unclean leader may have lacked the record at an offset."""
         return bool(self.took(np.array([offset]))[0])
 
-    def took_after(self, offset: int, epoch: int, sent_ns: int = NONE) -> bool:
+    def took_after(self, offset: int, epoch: int, sent_ns: int = NONE, until: int = _NEVER) -> bool:
         """Return whether an unclean leader after `epoch` may have lacked the record at `offset`.
 
         An unclean election does not lose records that a leader writes or announces after the
@@ -109,8 +109,9 @@ class UncleanElections:
             offset: The record's offset.
             epoch: A leader epoch in which the record was in the log. -1 if unknown.
             sent_ns: When the record was sent. -1 if unknown.
+            until: The last leader epoch in which the record may have been lost.
         """
-        later = tuple(each for each in self.found if each.last > epoch)
+        later = tuple(each for each in self.found if each.last > epoch and each.epoch <= until)
         taken = UncleanElections(found=later).took(np.array([offset]), np.array([sent_ns]))
         return bool(taken[0])
 

@@ -105,6 +105,28 @@ def test_later_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None
 
 
 @pytest.mark.parametrize(
+    ("read_epoch", "offset", "began", "excused"),
+    [(3, 2, 4, True), (3, 2, 5, False), (3, 2, 3, False),
+     (3, 1, 4, True), (3, 1, 2, False), (3, 1, 3, False)],
+)  # fmt: skip
+def test_only_an_unclean_election_after_the_read_epoch_and_up_to_a_later_logged_one_counts(
+    read_epoch: int, offset: int, began: int, *, excused: bool
+) -> None:
+    """Offset 1 has epoch 0 and offset 2 has epoch 4; the read came with epoch 3."""
+    on = of(polled(offset, read_epoch), about=facts(plan=UNCLEAN),
+            leadership=(elected(3, began, 7, unclean=True),))  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == ("unclean-election",) * excused
+
+
+def test_an_excused_read_hides_no_later_read_of_another_epoch() -> None:
+    on = of(polled(2, 1, op=7), polled(2, 3, op=8), about=facts(plan=UNCLEAN),
+            leadership=(elected(3, 2, 7, unclean=True),))  # fmt: skip
+    anomalies = found(CHECKER, on).anomalies
+    assert [each.excuses for each in anomalies] == [("unclean-election",), ()]
+
+
+@pytest.mark.parametrize(
     ("value", "send", "excused"),
     [
         (C, {}, True),
