@@ -2,8 +2,8 @@
 
 With acks=1 only the leader guarantees a record. The record is lost if a replica without it is
 elected, or if the leader restarts and its log lacks the last records. A fault that may have removed
-records of the partition from a disk after the send is always a possible cause. In any other case
-the leader itself lost a record that it had, and no excuse allows this.
+the record's offset from a disk after the send is always a possible cause. In any other case the
+leader itself lost a record that it had, and no excuse allows this.
 
 The record may have been acknowledged by an old leader that was cut off and does not know the next
 leader. So during a fault, and for a while after it, any election of the run is a possible cause. At
@@ -48,9 +48,12 @@ def may_be_dropped(group: Group, offset: int, sent_ns: int, acked_ns: int) -> bo
         sent_ns: When the record was sent. -1 if unknown.
         acked_ns: When the record was acknowledged. -1 if unknown.
     """
-    here = (group.topic, group.partition)
-    losses = (each for each in group.facts.disk_losses if each.concerns(*here))
-    if any(each.until_ns >= sent_ns for each in losses):
+    if any(
+        loss.concerns(group.topic, group.partition)
+        and loss.until_ns >= sent_ns
+        and (offset < 0 or loss.first_taken <= offset)
+        for loss in group.facts.disk_losses
+    ):
         return True
     cuts = group.table("truncations")
     known = bool(group.truncated(np.array([offset]))[0]) if offset >= 0 else cuts.num_rows > 0

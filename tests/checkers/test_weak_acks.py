@@ -75,8 +75,8 @@ def test_what_comes_after_the_send_may_be_why(about: RunFacts) -> None:
     loss = DiskLoss(nodes=frozenset({"n1"}), topic="log-0", partition=0, end_after=0, end_before=9,
                     until_ns=SENT, excuse="power-loss")  # fmt: skip
     assert excused(replace(about, disk_losses=(loss,)), leads(1, 4))
-    before = replace(loss, until_ns=SENT - 1)
-    assert not excused(replace(about, disk_losses=(before,)), leads(1, 4))
+    for other in (replace(loss, until_ns=SENT - 1), replace(loss, end_after=1)):
+        assert not excused(replace(about, disk_losses=(other,)), leads(1, 4))
 
 
 def test_what_came_before_may_be_why_until_everybody_knew_the_newest_leader() -> None:
