@@ -24,8 +24,10 @@ What would not prove it:
 - A record that the cleaner may have removed (`cleaned.py`).
 - A record above the last stable offset, which a read_committed reader may not get yet.
 
-The contract always allows an `unseen` message that was sent with acks=1. It also allows the anomaly
-if an unclean election, or a loss on the disks of all replicas, may have removed the record.
+The contract allows an `unseen` message that was sent with acks=1. But after a recovery, acks=1 does
+not excuse a record that the last leader's log has below the ends of the final reads. The contract
+also allows the anomaly if an unclean election, or a loss on the disks of all replicas, may have
+removed the record.
 
 An incomplete final read proves nothing about the brokers. Such a read is an anomaly of Logquake
 itself, and makes the verdict unknown.
@@ -81,12 +83,23 @@ def _unseen(group: Group) -> list[_Send]:
     hidden &= retained(offsets, group.log_start) & ~_unstable(group, sends) & uncleaned(group)
     found = select(sends, hidden)
     columns = [ints(found, name).tolist() for name in _COLUMNS]
-    weak = equal(found, "acks", "1").tolist()
+    weak = (equal(found, "acks", "1") & ~_passed(group, found)).tolist()
     log = group.final_log
     stands = within(ints(found, "value"), _NOTHING if log is None else log.values)
     # An unclean leader may have a transaction's records, but not its commit marker.
     plain = (stands & ~_for_committed(group, found)).tolist()
     return sorted(zip(*columns, weak, plain, strict=True))
+
+
+def _passed(group: Group, sends: pa.Table) -> Mask:
+    """Return a mask of the sends that the last leader's log has below the ends of final reads.
+
+    After a recovery, these records were committed when the final reads began.
+    """
+    log, ends = group.final_log, ints(group.table("final_reads"), "target_end")
+    if log is None or not group.facts.recovered:
+        return np.zeros(sends.num_rows, dtype=np.bool_)
+    return within(ints(sends, "value"), log.values[log.offsets < ends.min()])
 
 
 def _seen(group: Group, sends: pa.Table) -> Mask:

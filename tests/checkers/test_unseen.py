@@ -1,3 +1,5 @@
+import pytest
+
 from checkers.facts import RunFacts
 from checkers.unseen import INCOMPLETE_CHECKER, UNSEEN_CHECKER
 from tests.checkers.faithful_clients import Row
@@ -99,6 +101,21 @@ def test_an_unclean_election_does_not_excuse_what_the_last_leader_has_after_a_re
     assert excuses(facts(plan=unclean), **kept) == ()
     assert excuses(facts(plan=unclean, milestones=()), **kept) == ("unclean-election",)
     assert excuses(facts(plan=unclean)) == ("unclean-election",)  # Nobody knows what it had.
+
+
+@pytest.mark.parametrize(
+    ("end", "about", "excuses"),
+    [(2, facts(), ()), (1, facts(), ("acks-0-1",)), (2, facts(milestones=()), ("acks-0-1",))],
+)
+def test_acks_1_excuses_only_what_may_not_have_been_committed_when_the_final_reads_began(
+    end: int, about: RunFacts, excuses: tuple[str, ...]
+) -> None:
+    on = group(about, sends=[ack(A, 0, acks="1"), ack(B, 1, op=2, acks="1")], polls=[read(A, 0)],
+               final_reads=[final_read(end)], leadership=[leads(1, 1)],
+               replica_records=log("n1", (0, A), (0, B)),
+               replica_states=[state("n1", 2)])  # fmt: skip
+    (anomaly,) = found(UNSEEN_CHECKER, on).anomalies
+    assert (anomaly.evidence["value"], anomaly.excuses) == (B, excuses)
 
 
 def test_an_unclean_election_may_cost_a_transaction_its_marker_and_not_its_records() -> None:
