@@ -15,7 +15,8 @@ acknowledged messages are lost.
 
 What would not prove it: a follower may truncate records that its leader never had. A record may
 seem dropped because the log's beginning was deleted, or because the replica was moved away and came
-back. In both cases no truncation is recorded.
+back. In both cases no truncation is recorded. If the run has not recovered, a final log that is too
+short proves nothing after a reassignment.
 
 An announcement proves nothing if the leader's log at that time is unknown. The check takes that log
 from the first copy after the announcement. In a scenario, the copies of a step are made after all
@@ -34,6 +35,7 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
+from checkers.changes import NEVER_NS, disturbed
 from checkers.columns import NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import checkpoints, goes_back, runs
@@ -60,7 +62,6 @@ from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
 NAME = "committed-truncation"
-_NEVER_NS = np.iinfo(np.int64).max
 _FOLLOWED = re.compile(r"^follower of broker (?P<leader>\d+): epoch (?P<epoch>\d+) ends at")
 
 
@@ -120,7 +121,7 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
     for snapshot in (*facts.step_isrs, FINAL):
         told = select(states, equal(states, "snapshot", snapshot))
         last = snapshot == FINAL  # All announcements are older than this copy.
-        asked_ns = _NEVER_NS if last else int(ints(told, "observed_ns").max(initial=-1))
+        asked_ns = NEVER_NS if last else int(ints(told, "observed_ns").max(initial=-1))
         for node, log in sorted(group.logs.get(snapshot, {}).items()):
             unit = node if last else f"{snapshot}/{node}"
             if unit not in facts.unreadable_nodes and (not last or log.whole):
@@ -221,7 +222,7 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
             rows += int(np.searchsorted(log.offsets, own.marks.max()))
             for some in _parts(own, since):
                 found.setdefault(node, []).extend(_replaced(log, snapshot, some))
-                found[node].extend(_missing(log, snapshot, some))
+                found[node].extend(_missing(group, log, snapshot, some))
     return rows, [_least_excused(group, each) for each in found.values() if each]
 
 
@@ -257,10 +258,13 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
     )
 
 
-def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
+def _missing(group: Group, log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records beyond the end of their leader's final log."""
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
+    moved = disturbed(group.facts, highest.asked_ns, NEVER_NS, kind="reassignment")
+    if moved and not group.facts.recovered:
+        return  # A new replica on the old leader's node may not have caught up yet.
     if snapshot == FINAL and end < highest.high_watermark:
         yield Dropped(
             node=log.node,
@@ -314,9 +318,9 @@ _SUFFERED = {
 }
 
 
-def _by_disk(group: Group, dropped: Dropped) -> list[str]:
-    held_ns = dropped.announced.asked_ns if dropped.had is None else dropped.had.asked_ns
-    return excuses_of_disk(group, dropped.node, (dropped.first, dropped.last), since_ns=held_ns)
+def _by_disk(group: Group, lost: Dropped) -> list[str]:
+    held_ns = lost.announced.asked_ns if lost.had is None else lost.had.asked_ns
+    return excuses_of_disk(group, lost.node, (lost.first, lost.last), since_ns=held_ns)
 
 
 def _labels(group: Group, dropped: Dropped) -> Labels:
@@ -324,9 +328,8 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
     unclean = unclean_elections(group).took_after(dropped.first, dropped.announced.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     excuses += _by_disk(group, dropped)
-    lacks = dropped.lacks
-    unread = not lacks.whole or dropped.node in group.facts.unreadable_nodes
-    doubtful = dropped.after == FINAL and lacks.at(dropped.last) is None and unread
+    unread = not dropped.lacks.whole or dropped.node in group.facts.unreadable_nodes
+    doubtful = dropped.after == FINAL and dropped.lacks.at(dropped.last) is None and unread
     return tuple(excuses), (Premise.READABLE_LOGS.value,) if doubtful else ()
 
 
@@ -451,14 +454,10 @@ def _above_the_end(group: Group, node: str, end: int) -> list[str]:
     A truncation always removes such an epoch.
     """
     above = [line for line in checkpoints(group).get(node, ()) if line[1] > end]
-    if not above:
-        return []
-    epoch, start = above[-1]
     return [
-        (
-            f"its checkpoint still has epoch {epoch} from offset {start} on, although a"
-            " truncation removes such an entry"
-        )
+        f"its checkpoint still has epoch {epoch} from offset {start} on, although a truncation"
+        " removes such an entry"
+        for epoch, start in above[-1:]
     ]
 
 

@@ -1,9 +1,12 @@
 """Records that were committed, and that a replica dropped: by copies, and by its own word."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
 
 from checkers import committed_truncation
-from checkers.facts import DiskLoss, RunFacts
+from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
@@ -381,6 +384,20 @@ def test_a_leader_whose_log_ends_below_what_it_announced_dropped_the_rest() -> N
     assert anomaly.broken_premises == ("readable-final-logs",)
     (replaced,) = found(CHECKER, owned((3, A), (4, B), about=unread)).anomalies
     assert replaced.broken_premises == ()  # It is there to be seen.
+
+
+@pytest.mark.parametrize(
+    ("kind", "ended_s", "about", "dropped"),
+    [("reassignment", 30, facts(milestones=()), 0), ("reassignment", 30, facts(), 1),
+     ("kill", 30, facts(milestones=()), 1)],
+)  # fmt: skip
+def test_a_leader_that_was_moved_away_and_back_may_not_have_caught_up(
+    kind: str, ended_s: int, about: RunFacts, dropped: int
+) -> None:
+    """Its first replica is deleted; the second one begins empty."""
+    moved = Disturbance(kind=kind, begun_ns=10 * S, ended_ns=ended_s * S)
+    on = owned((3, A), about=replace(about, disturbances=(moved,)))
+    assert len(found(CHECKER, on).anomalies) == dropped
 
 
 def test_a_log_that_begins_above_what_was_announced_lacks_nothing() -> None:
