@@ -18,6 +18,8 @@ What would not prove it:
 - A pair of replicas of which one has an unknown high watermark. Such a pair is checked only in the
   final snapshot, if both replicas are in the ISR.
 - A record that only one replica has, if a file of either replica could not be read to its end.
+- A transaction's marker above a high watermark, of an epoch that began during the stop, and all
+  records behind it. Two leaders may each write a marker there, and stop before they replicate it.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
 allowed only until then. Records that an old leader wrote twice in one epoch are also allowed
@@ -50,7 +52,7 @@ from itertools import chain, combinations, pairwise
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, shared, stack, within
+from checkers.columns import NONE, Ints, Mask, ints, present, shared, stack, within
 from checkers.corrupt_record import damaged_parts
 from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
 from checkers.facts import CRASH, FINAL, RunFacts
@@ -146,6 +148,8 @@ class Look:
 
 def _pairs(group: Group) -> Iterator[Pair]:
     isr = final_isr(group) if group.facts.recovered else frozenset()
+    led = group.table("leadership")
+    told = int(ints(led, "leader_epoch")[present(led, "observed_ns")].max(initial=NONE))
     for snapshot, logs in sorted(group.logs.items()):
         marks = {node: claimed_mark(group, snapshot, node) for node in logs}
         for one, other in combinations(sorted(logs), 2):
@@ -156,13 +160,19 @@ def _pairs(group: Group) -> Iterator[Pair]:
             if pair.of_step:
                 high = min(high, a.read_end, b.read_end)
             elif in_isr:
-                high = max(high, min(a.end, b.end))
+                high = max(high, min(_end_up_to(each, told) for each in (a, b)))
                 pair = replace(
                     pair,
                     bound_is=("the end of the shorter log, because both replicas are in the ISR"),
                 )
             if high > low:
                 yield replace(pair, high=high)
+
+
+def _end_up_to(log: ReplicaLog, epoch: int) -> int:
+    """Return the offset of a log's first marker of an epoch after `epoch`, or else its end."""
+    later = log.offsets[(log.epochs > epoch) & (log.controls == 1)]
+    return int(later.min(initial=log.end)) if epoch >= 0 else log.end
 
 
 def _between(log: ReplicaLog, low: int, high: int) -> slice:

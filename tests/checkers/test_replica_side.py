@@ -1,3 +1,5 @@
+import pytest
+
 from checkers import log_divergence, two_leaders
 from tests.checkers.partition_rows import (
     A,
@@ -132,6 +134,26 @@ def test_two_records_of_one_epoch_at_one_offset_were_written_by_two_leaders() ->
     assert found(two_leaders.CHECKER, unknown_epoch).anomalies == ()
     two_epochs = group(replica_records=[*log("n1", (3, A)), *log("n2", (4, B))])
     assert found(two_leaders.CHECKER, two_epochs).anomalies == ()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "mark", "expected"),
+    [((4, 5), 1, 0), ((5, 6), 1, 0), ((4, 5), 2, 1), ((3, 4), 1, 1)],
+)
+def test_leaders_of_a_stop_may_each_write_a_marker_at_one_offset(
+    epochs: tuple[int, int], mark: int, expected: int
+) -> None:
+    """A coordinator repeats a marker at the next leader, while brokers stop in turn."""
+    logs = {f"n{at}": log(f"n{at}", (3, A), (epoch, B)) for at, epoch in enumerate(epochs, start=1)}
+    markers = [{**rows[1], "control": True} for rows in logs.values()]
+    ended = [elected(at, epoch, 9 + at) for at, epoch in enumerate(epochs, start=1)]
+    on = group(
+        facts(plan={"workload": "txn"}),
+        leadership=[isr(1, 2, epoch=4), *ended],
+        replica_records=[row for rows in logs.values() for row in rows[:1]] + markers,
+        replica_states=[state(node, 2, mark) for node in logs],
+    )
+    assert len(found(log_divergence.CHECKER, on).anomalies) == expected
 
 
 def test_an_isr_member_without_a_log_is_a_gap() -> None:
