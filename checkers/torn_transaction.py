@@ -20,7 +20,8 @@ What would not prove it:
 - A read_uncommitted read, which also returns open and aborted records.
 
 The anomaly is allowed if an unclean election, or a loss on the disks of all replicas, may have
-removed the transaction's marker, or the coordinator's decision before all markers were written.
+removed the transaction's marker. It is also allowed if such a loss may have removed the
+coordinator's decision before all markers were written.
 
 A record missing from the last leader's log is reported as `lost-write` only. A record that is in
 the log, but that a final read skipped, is reported by both checks.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+import tomli_w
 from rich.console import Console
 from rich.table import Table
 
@@ -20,7 +21,7 @@ from harness.plans import refuse_a_run_without_faults, refuse_impossible
 from harness.scenarios.choices import refuse_another_story
 from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
-from results.record.plan import Plan, dump_plan
+from results.record.plan import Plan
 
 
 def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
@@ -36,7 +37,8 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     """
     ready = dealt(plan, keep=keep)
     plan, schedule = ready.system.plan, ready.schedule
-    console.print(dump_plan(plan, defaults=False), markup=False, highlight=False)
+    values = plan.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    console.print(tomli_w.dumps(values), markup=False, highlight=False)
     console.print("(All other keys have their defaults: logquake help KEY.)", markup=False)
     if plan.scenario is not None:
         tell(plan, console)

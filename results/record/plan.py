@@ -495,7 +495,6 @@ def load_plan(path: Path, *, own: bool = False) -> dict[str, object]:
         raise PlanError(f"the plan {path} is not TOML: {malformed}") from malformed
 
 
-def dump_plan(plan: Plan, *, defaults: bool = True) -> str:
-    """Return the plan as TOML, with or without the keys that have their defaults."""
-    told = plan.model_dump(mode="json", exclude_none=True, exclude_defaults=not defaults)
-    return tomli_w.dumps(told)
+def dump_plan(plan: Plan) -> str:
+    """Return the plan as TOML, including defaults and seed."""
+    return tomli_w.dumps(plan.model_dump(mode="json", exclude_none=True))
