@@ -6,15 +6,18 @@ answer is between two bounds. Both bounds follow only from what clients observed
 
 - The lower bound needs a commit that was acknowledged before the fetch. The register may hold the
   last such commit. It may also hold another commit that may be newer, because that commit
-  overlapped the last one, or got no answer. A commit without an answer may still arrive while its
-  process runs, because the client retries. When the next process of the same thread has begun, the
-  old process is dead. The group then accepts no commit from the old process, because its generation
-  or member epoch is over. During a fault that delays packets, a client may send a commit twice. The
-  first copy may arrive after the fault, because coordinators accept any commit of the current
-  generation. A replaced coordinator that does not know of its replacement answers from its old
-  state. So a commit counts only if no later coordinator than the answering one can have
-  acknowledged it.
+  overlapped the last one, or got no answer.
 - The upper bound is the highest offset that any member had tried to commit before the answer.
+
+A commit without an answer may still arrive while its process runs, because the client retries. When
+the next process of the same thread has begun, the old process is dead. The group then accepts no
+commit from the old process, because its generation or member epoch is over.
+
+During a fault that delays packets, a client may send a commit twice. The first copy may arrive
+after the fault, because coordinators accept any commit of the current generation.
+
+A replaced coordinator that does not know of its replacement answers from its old state. So a commit
+counts only if no later coordinator than the answering one can have acknowledged it.
 """
 
 from collections.abc import Iterator
