@@ -128,6 +128,10 @@ class Streams:
                       "polled"):  # fmt: skip
             for writer in ("worker-0", "final"):
                 self.write(table, writer, 0)
+        self.write("faults", "nemesis", 0)
+        for table in ("leadership", "quorum_states", "replica_states"):
+            for node in ("n1", "n2", "n3"):
+                self.write(table, f"observer-{node}", 0)
 
     def write(self, table: str, writer: str, rows: int, **columns: object) -> None:
         """Append rows to a writer's stream of a table.

@@ -33,7 +33,7 @@ from benchmarks.measured import measured
 from benchmarks.seeded import MS, S, Shape, write_run
 from checkers.run import judge_runs
 from results.record.paths import RunPaths
-from results.record.stream import StreamWriter
+from results.record.stream import STREAM_SUFFIX, StreamWriter
 from results.record.tables import LIVE
 
 _CHROMIUM = "/usr/bin/chromium"
@@ -64,6 +64,7 @@ def write_faults(live: Path, shape: Shape, count: int) -> None:
             "requested_ns": begun, "confirmed_ns": begun + 120 * MS, "healed_ns": begun + lasts,
             "effect": json.dumps({"kind": kind, "processes": []}), "heal_effect": None,
         })  # fmt: skip
+    (live / f"faults.nemesis{STREAM_SUFFIX}").unlink()  # The seeded run's stream is empty.
     stream = StreamWriter(live, "faults", "nemesis")
     stream.append_batch(pa.RecordBatch.from_pylist(rows, schema=LIVE["faults"]))
     stream.close()

@@ -43,7 +43,7 @@ _READERS = 9
 _ID = "00000000-0000-0000-0000-00000000000{}"
 _GOAL = 0.1
 _WORKER = ("op_invocations", "op_completions", "send_invocations", "send_completions", "polled")
-_OBSERVER = ("leadership", "replica_states")
+_OBSERVER = ("leadership", "quorum_states", "replica_states")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,7 @@ class Feed:
             for tables, writers in (
                 (_WORKER, ("worker-0", "worker-1")),
                 (_OBSERVER, ("observer-n1", "observer-n2", "observer-n3")),
+                (("faults",), ("nemesis",)),
             )
             for table in tables
             for writer in writers

@@ -62,11 +62,13 @@ from checkers.transactions import (
 )
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
+from cluster.nodes import broker_names, controller_names, keepers, machines
 from results.record.atomic import write_atomically
-from results.record.declared import SHOWN_BY_FILES
+from results.record.declared import SHOWN_BY_FILES, Sight
 from results.record.milestones import DRAINED, Milestone
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
+from results.record.plan import Plan
 from results.record.seal import seal
 from results.record.shares import has_shares
 from results.record.stream import STREAM_SUFFIX, stream_parts
@@ -83,8 +85,8 @@ _POLLS_AT_ONCE = 1_000_000
 _OBSERVED = ("leadership", "replica_records", "replica_states", "truncations", "kept_commits")
 _EVENTS = frozenset({"faults", "leadership", "replica_states", "truncations"})
 """The tables with the events that may allow an anomaly."""
-_TELLERS = ("nemesis", "observer-")
-"""The first words of the names of the writers that record such events."""
+_NEMESIS, _OBSERVER = "nemesis", "observer-"
+"""The writer that records faults, and the first word of the names of those that ask servers."""
 _INGEST = 3
 """The version of ingest. Ingest writes this version into its notes. Notes without a version have
 version 0. The version grows when ingest makes other tables from the same files. Version 1 reads the
@@ -183,22 +185,23 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
 
     Every writer opens all of its streams when it starts. Suppose that a stream is missing. Without
     this check, a record that the stream's writer read would count as unseen. A record that the
-    stream's writer sent would count as never sent.
+    stream's writer sent would count as never sent. A fault or an answer would never have happened.
     """
     plan, _ = read_plan(paths)
     reached = {each.name for each in read_milestones(paths)[0]}
     writers = [f"worker-{at}" for at in range(plan.crews)]
     if plan.workload == "script":
         writers = [_SCRIPT]
+    tables = [
+        *_OPS_STREAMS,
+        *(["transactions"] if plan.transactional else []),
+        *(["commits"] if plan.is_grouped else []),
+        *(["transforms"] if plan.workload == "pipeline" else []),
+        *(["shared"] if has_shares(plan) else []),
+    ]
     wanted = [
-        *((table, writer) for writer in (writers if "main" in reached else [])
-          for table in _OPS_STREAMS),
-        *(("transactions", writer) for writer in writers
-          if plan.transactional and "main" in reached),
-        *(("commits", writer) for writer in writers if plan.is_grouped and "main" in reached),
-        *(("transforms", writer) for writer in writers
-          if plan.workload == "pipeline" and "main" in reached),
-        *(("shared", writer) for writer in writers if has_shares(plan) and "main" in reached),
+        *((table, writer) for writer in writers for table in tables if "main" in reached),
+        *(_tellers(paths, plan) if "main" in reached else ()),
         *((table, "final") for table in _OPS_STREAMS if "noted" in reached),
         *((table, "drain") for table in (*_OPS_STREAMS, "shared")
           if has_shares(plan) and DRAINED in reached),
@@ -209,6 +212,18 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
         for name, writer in names
         if not (paths.live / name).exists()
     ]
+
+
+def _tellers(paths: RunPaths, plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the streams (table, writer) with the faults and with the answers of each server."""
+    yield "faults", _NEMESIS
+    if Sight.LEADER_EPOCHS not in read_declared(paths, plan)[0].sees:
+        return
+    for node in machines(plan):
+        tables = [] if node in controller_names(plan) else ["leadership"]
+        tables += [] if node in keepers(plan) else ["quorum_states"]
+        tables += ["replica_states"] if node in broker_names(plan) else []
+        yield from ((table, f"{_OBSERVER}{node}") for table in tables)
 
 
 def _main_ns(milestones: Iterable[Milestone]) -> int | None:
@@ -321,7 +336,7 @@ def load_facts(root: Path) -> RunFacts:
         cut_streams=any(problem.cut for problem in noted)
         or not tables_of(paths).isdisjoint(unread),
         events_known=_EVENTS.isdisjoint(unread)
-        and not any(each.cut and each.unit.startswith(_TELLERS) for each in noted),
+        and not any(each.cut and each.unit.startswith((_NEMESIS, _OBSERVER)) for each in noted),
         collected_nodes=_collected(paths),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),
     )  # fmt: skip

@@ -308,7 +308,16 @@ class FaithfulRun:
                     writer.append_batch(batch)
             writer.close()
             StreamWriter(paths.live, name, "final").close()
+        open_tellers(paths.live)
         return root
+
+
+def open_tellers(live: Path) -> None:
+    """Write the streams of the nemesis and of three brokers' observers, without any row."""
+    StreamWriter(live, "faults", "nemesis").close()
+    for name in ("leadership", "quorum_states", "replica_states"):
+        for node in ("n1", "n2", "n3"):
+            StreamWriter(live, name, f"observer-{node}").close()
 
 
 def tables_of(rows: Rows) -> Tables:

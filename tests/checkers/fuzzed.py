@@ -358,7 +358,7 @@ def wrong_places(random: Random, root: Path) -> str:
     return change(
         random, root, lambda field: field.name in names,
         lambda values: random.choice(
-            (*WILD[3:6], None, values[0]) if isinstance(values[0], int)
+            (*WILD[3:6], None, values[0]) if any(isinstance(each, int) for each in values)
             else ("", "log-9", "id-9", None, random.choice(values))
         ),
     )  # fmt: skip

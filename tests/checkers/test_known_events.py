@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 
 from checkers.folder import notes_file
+from checkers.ingest import writer_of
 from checkers.judge import weigh
 from checkers.run import judge_runs
 from checkers.runner import CheckResult
-from checkers.stored import load_facts, without_tables
+from checkers.stored import load_facts, missing_streams, without_tables
 from results.record.paths import RunPaths
+from results.record.plan import dump_plan
 from results.record.terms import Judge, Validity
 from results.record.verdict import Anomaly
 from tests.broken import catalogue
-from tests.checkers.partition_rows import facts
+from tests.checkers.faithful import FaithfulRun
+from tests.checkers.partition_rows import facts, made_plan
 
 ALLOWED = "power-is-lost-on-every-replica-before-it-is-flushed.disks.power-loss"
 """A valid run: every replica of a partition lost records by a fault, as the contract permits."""
@@ -44,6 +47,37 @@ def test_a_cut_stream_of_events_counts_and_no_clients_stream(unit: str, tmp_path
     assert about.events_known is (unit == "worker-0")
     assert without_tables(about, ["polls"]).events_known is about.events_known
     assert not without_tables(about, ["polls", "faults"]).events_known
+
+
+@pytest.mark.parametrize(
+    ("system", "wanted"),
+    [
+        ("kafka:3.9.1", {f"observer-n{at}" for at in (1, 2, 3)}),
+        ("kafka:3.9.1:controllers", {f"observer-n{at}" for at in (1, 2, 3, 101, 102, 103)}),
+        ("kafka:3.9.1:zookeeper", {"observer-n1", "observer-n2", "observer-n3", "observer-zk"}),
+    ],
+)
+def test_the_streams_of_events_must_be_there(system: str, wanted: set[str], tmp_path: Path) -> None:
+    paths = RunPaths(FaithfulRun(1).write(tmp_path / "t" / "run"))
+    assert not {each.unit for each in missing_streams(paths)}
+    for path in paths.live.iterdir():
+        if writer_of(path).startswith(("nemesis", "observer-")):
+            path.unlink()
+    paths.plan.write_text(dump_plan(made_plan(system=system, workers=1)))
+    missed = missing_streams(paths)
+    assert {each.unit for each in missed} == {"nemesis", *wanted}
+    assert all(each.cut for each in missed)
+
+
+def test_a_run_without_the_nemesis_stream_is_not_judged_as_if_there_were_no_faults(
+    tmp_path: Path,
+) -> None:
+    root = FaithfulRun(1).write(tmp_path / "t" / "run")
+    (RunPaths(root).live / "faults.nemesis.arrows").unlink()
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert "the stream faults.nemesis.arrows is missing" in verdict.unknown_because
+    assert not load_facts(root).events_known
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.stream import StreamWriter
 from results.record.tables import LIVE
+from tests.checkers.faithful import open_tellers
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, facts, sentences, whole_run
 
@@ -116,6 +117,7 @@ def test_a_worker_without_a_process_is_not_missed(
     append_milestone(paths.milestones, Milestone(name="main", at_ns=1))
     for table in STREAMS:
         StreamWriter(paths.live, table, "worker-0").close()
+    open_tellers(paths.live)
     assert len(missing_streams(paths)) == missed
 
 
@@ -141,6 +143,7 @@ def test_who_writes_a_stream_of_its_own_has_it(
     for worker in (0, 1):
         for table in STREAMS:
             StreamWriter(paths.live, table, f"worker-{worker}").close()
+    open_tellers(paths.live)
     assert {each.sentence for each in missing_streams(paths)} == {
         f"the stream {name} is missing" for name in missed
     }
