@@ -200,7 +200,7 @@ class RunFacts:
         plan_known: Whether `plan` is the run's own plan. If not, the promises are unknown.
         unread: The tables of the record that cannot be read; they count as empty.
         cut_streams: Whether a live stream is missing, ended without its end mark, or could not be
-            read. Also true if a table of the record cannot be read.
+            read. Also true if a table of the record cannot be read, or ingest's notes on streams.
         events_known: Whether all faults and all answers of brokers could be read. If not, an event
             that allows an anomaly may be missing.
         unreadable_nodes: The nodes with a file that could not be read; for the copies of a step,

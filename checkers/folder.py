@@ -160,7 +160,7 @@ def read_steps(paths: RunPaths) -> tuple[list[Step], list[str]]:
 def read_notes(paths: RunPaths) -> tuple[str, list[Problem], list[str]]:
     """Return the tables' run id, the problems that ingest noted, and the problems of the notes."""
     if not notes_file(paths).exists():
-        return _id_in_tables(paths), [], []
+        return _id_in_tables(paths), [], ["the notes of ingest are missing"]
     try:
         notes = ingest_notes(paths)
         problems = [Problem(**each) for each in notes["problems"]]

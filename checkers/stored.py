@@ -334,8 +334,10 @@ def load_facts(root: Path) -> RunFacts:
         ),
         unread=unread,
         cut_streams=any(problem.cut for problem in noted)
+        or bool(note_problems)
         or not tables_of(paths).isdisjoint(unread),
         events_known=_EVENTS.isdisjoint(unread)
+        and not note_problems
         and not any(each.cut and each.unit.startswith((_NEMESIS, _OBSERVER)) for each in noted),
         collected_nodes=_collected(paths),
         unreadable_nodes=frozenset(problem.unit for problem in noted if problem.unit in nodes),

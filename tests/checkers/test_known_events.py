@@ -23,6 +23,9 @@ from tests.checkers.partition_rows import facts, made_plan
 ALLOWED = "power-is-lost-on-every-replica-before-it-is-flushed.disks.power-loss"
 """A valid run: every replica of a partition lost records by a fault, as the contract permits."""
 
+KEPT_OUT = "a-follower-never-comes-back-to-the-isr.log.kill"
+"""An invalid run, if its observers' streams were whole."""
+
 
 @pytest.mark.parametrize("table", ["faults", "leadership", "replica_states", "truncations"])
 def test_a_damaged_table_makes_no_valid_run_invalid(table: str, tmp_path: Path) -> None:
@@ -78,6 +81,25 @@ def test_a_run_without_the_nemesis_stream_is_not_judged_as_if_there_were_no_faul
     assert verdict.valid is Validity.UNKNOWN
     assert "the stream faults.nemesis.arrows is missing" in verdict.unknown_because
     assert not load_facts(root).events_known
+
+
+@pytest.mark.parametrize("text", ["{", None])
+def test_without_the_notes_nobody_knows_which_streams_were_cut(
+    text: str | None, tmp_path: Path
+) -> None:
+    (change,) = (each for each in catalogue() if each.name == KEPT_OUT)
+    root = change.save(tmp_path)
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.INVALID
+    if text is None:
+        notes_file(RunPaths(root)).unlink()
+    else:
+        notes_file(RunPaths(root)).write_text(text)
+    assert not load_facts(root).events_known
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    told = "the notes of ingest are missing" if text is None else "the notes of ingest cannot be"
+    assert any(told in each for each in verdict.unknown_because)
 
 
 @pytest.mark.parametrize(
