@@ -11,9 +11,9 @@ from itertools import chain
 
 from checkers.basis import bases, says_why, unseen_by, was_written
 from checkers.contract import REASONS, allowed, doubts
-from checkers.facts import RunFacts
+from checkers.facts import NOTED, RunFacts
 from checkers.guarantees import guarantees
-from checkers.protocol import Checker, Premise
+from checkers.protocol import Checker, Premise, Waits
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from checkers.telling import ranked, with_causes, words_of
@@ -69,6 +69,10 @@ _PREMISE_SENTENCES = {
     Premise.KNOWN_EVENTS.value: (
         "faults or answers of brokers could not be read, so an event that allows the anomaly may be"
         " missing"
+    ),
+    Premise.KNOWN_ENDS.value: (
+        "the run's milestones end before brokers were asked for the last time, so something outside"
+        " of the run may have ended one unnoticed"
     ),
     Premise.RECOVERED.value: "not every partition had a leader and a full ISR again",
 }
@@ -143,6 +147,7 @@ def weigh(
             (Premise.KNOWN_PLAN, not facts.plan_known),
             (Premise.WHOLE_STORY, not facts.whole_story),
             (Premise.KNOWN_EVENTS, not facts.events_known),
+            (Premise.KNOWN_ENDS, facts.shows(Sight.ENDS) and facts.milestone(NOTED) is None),
         )
         if fails
     )
@@ -213,6 +218,8 @@ def _tallies(
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 if checker.anomaly_class is AnomalyClass.LIVENESS:
                     needed.add(Premise.UNDISTURBED)
+                if checker.waits is Waits.BUDGET:
+                    needed.add(Premise.KNOWN_ENDS)
                 if checker.excuses:
                     needed.add(Premise.KNOWN_EVENTS)
                 failed = tuple(sorted(each.value for each in broken & needed))

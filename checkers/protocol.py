@@ -49,6 +49,7 @@ class Premise(StrEnum):
     SHOWN_CAUSE = "shown-cause"
     UNDISTURBED = "undisturbed"
     KNOWN_EVENTS = "known-events"
+    KNOWN_ENDS = "known-ends"
 
 
 class Excuse(StrEnum):

@@ -12,6 +12,7 @@ from checkers.judge import weigh
 from checkers.run import judge_runs
 from checkers.runner import CheckResult
 from checkers.stored import load_facts, missing_streams, without_tables
+from results.record.declared import Declared, Sight
 from results.record.paths import RunPaths
 from results.record.plan import dump_plan
 from results.record.terms import Judge, Validity
@@ -25,6 +26,7 @@ ALLOWED = "power-is-lost-on-every-replica-before-it-is-flushed.disks.power-loss"
 
 KEPT_OUT = "a-follower-never-comes-back-to-the-isr.log.kill"
 """An invalid run, if its observers' streams were whole."""
+LATE = "isr-not-restored"
 
 
 @pytest.mark.parametrize("table", ["faults", "leadership", "replica_states", "truncations"])
@@ -100,6 +102,36 @@ def test_without_the_notes_nobody_knows_which_streams_were_cut(
     assert verdict.valid is Validity.UNKNOWN
     told = "the notes of ingest are missing" if text is None else "the notes of ingest cannot be"
     assert any(told in each for each in verdict.unknown_because)
+
+
+@pytest.mark.parametrize(("lines", "rest"), [(7, ""), (7, "{"), (9, "")])
+def test_unless_it_was_looked_for_brokers_that_ended_nobody_knows_who_ended_one(
+    lines: int, rest: str, tmp_path: Path
+) -> None:
+    (change,) = (each for each in catalogue() if each.name == KEPT_OUT)
+    root = change.save(tmp_path)
+    path = RunPaths(root).milestones
+    kept = path.read_text().splitlines(keepends=True)[:lines]
+    assert not any('"noted"' in each for each in kept)
+    path.write_text("".join(kept) + rest)
+    (verdict,) = judge_runs([root], engine="local")
+    assert (verdict.valid, verdict.anomalies[LATE].trusted) == (Validity.UNKNOWN, 0)
+    blind = Declared(sees=frozenset(Sight) - {Sight.ENDS})
+    found = Anomaly(name=LATE, sentence="late!", evidence={}, run_id="hand/made")
+    for name, about, trusted in (
+        (LATE, facts(milestones=()), 0),
+        (LATE, facts(milestones=(), declared=blind), 1),
+        (LATE, facts(), 1),
+        ("broker-ended", facts(milestones=()), 1),
+        ("client-ended", facts(milestones=()), 1),
+    ):
+        results = {
+            ("log-0", "id-0", 0): [
+                CheckResult(name=name, rows=1, anomalies=(replace(found, name=name),))
+            ]
+        }
+        told = weigh(about, results, judge=Judge.CONTRACT, engine="local", stats={})
+        assert told.anomalies[name].trusted == trusted
 
 
 @pytest.mark.parametrize(
