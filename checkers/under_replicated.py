@@ -21,7 +21,7 @@ What would not prove it:
 - A record that an unclean leader lacked, so that this leader's followers truncated the record.
 - A log that is missing, or could not be read to its recorded end.
 - An announcement within two seconds of the last ISR report, because a broker may report the ISR
-  late.
+  late. An announcement or acknowledgement before both an unclean election and the recovery.
 """
 
 from collections.abc import Iterator, Sequence
@@ -252,12 +252,18 @@ def _members(group: Group) -> frozenset[str]:
 
 
 def _due(group: Group) -> int:
-    """Return the offset below which members of the last ISR must have all records; 0 if unknown."""
+    """Return the offset below which members of the last ISR must have all records; 0 if unknown.
+
+    What was announced or acknowledged before an unclean election may be lost on all members.
+    """
+    elections, whole_ns = unclean_elections(group), _whole_ns(group)
     before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
     told = announcements(group)
-    marks = told.marks[(told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
+    since = (told.epochs >= elections.over_from()) | (told.asked_ns >= whole_ns)
+    marks = told.marks[since & (told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
     sends = _acknowledged(group)
-    placed = sends.offsets[(sends.acked_ns >= 0) & (sends.acked_ns <= before_ns)]
+    kept = ~elections.took(sends.offsets, sends.begun_ns) | (sends.begun_ns >= whole_ns)
+    placed = sends.offsets[kept & (sends.acked_ns >= 0) & (sends.acked_ns <= before_ns)]
     return max(int(marks.max(initial=0)), int(placed.max(initial=-1)) + 1)
 
 

@@ -124,6 +124,30 @@ def test_a_log_that_is_not_there_or_not_read_to_its_end_may_have_it() -> None:
     assert anomaly.broken_premises == (), "one more copy would not be enough"
 
 
+@pytest.mark.parametrize(
+    ("plan", "count"), [({"broker": {"unclean.leader.election.enable": "true"}}, 0), ({}, 1)]
+)
+def test_what_an_unclean_election_cost_is_not_asked_of_members(plan: Row, count: int) -> None:
+    """The leader's last record came with the stop, so that its follower did not fetch it."""
+    about = facts(plan=plan, milestones=late(5 * S))
+    uncleanly = elected(1, 1, 50, unclean=True)
+    told = (isr(1, 2, 3), announced(2, at=2 * S), uncleanly)
+    held = {"n1": BOTH, "n2": ONE, "n3": BOTH}
+    on = made(held, *told, about=about)
+    assert len(sentences(CHECKER, on)) == count
+    on = made(held, *told, sends=(ack(C, 1, at=2 * S),), about=about)
+    assert len(sentences(CHECKER, on)) == count
+    since = {**announced(2, at=6 * S), "leader_epoch": 1}
+    assert len(sentences(CHECKER, made(held, *told, since, about=about))) == 1, "written since"
+
+
+def late(recovered_ns: int) -> tuple[Milestone, ...]:
+    return tuple(
+        Milestone(name=name, at_ns=recovered_ns if name == "recovered" else at)
+        for at, name in enumerate(STONES)
+    )
+
+
 def loss(*nodes: str, **changes: object) -> RunFacts:
     values: Row = {"nodes": frozenset(nodes), "topic": "log-0", "partition": 0, "end_after": 1,
                    "end_before": 9, "until_ns": 5 * S, "began_ns": 4 * S, "excuse": "wipe",
