@@ -14,9 +14,9 @@ then make the partition unavailable.
 What would not prove it: a broker's outdated metadata of an earlier epoch does not count. A broker
 that is cut off from the controllers may still report the earlier full ISR in the newest epoch. So
 the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that was
-full and shrank again later is not an anomaly. If the machine hung, no broker could catch up or report
-it, so that time does not count. A scenario may end while a broker is down, and the scenario's
-script itself waits for the ISR. So this check does not apply to scenarios.
+full and shrank again later is not an anomaly. If the machine hung, no broker could catch up, so
+that time does not count. A scenario may end while a broker is down, and the scenario's script
+itself waits for the ISR. So this check does not apply to scenarios.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.absences import absences, answers_around
+from checkers.acknowledger import ZOOKEEPER
 from checkers.calm import calm_from_ns, silences
 from checkers.changes import disturbances
 from checkers.columns import Ints, equal, ints, present, select, texts
@@ -62,7 +63,6 @@ from checkers.transactions import (
 )
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
-from cluster.nodes import broker_names, controller_names, keepers, machines
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES, Sight
 from results.record.milestones import DRAINED, Milestone
@@ -215,15 +215,14 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
 
 
 def _tellers(paths: RunPaths, plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the streams (table, writer) with the faults and with the answers of each server."""
+    """Yield the streams (table, writer) with the faults and with the answers of each broker."""
     yield "faults", _NEMESIS
     if Sight.LEADER_EPOCHS not in read_declared(paths, plan)[0].sees:
         return
-    for node in machines(plan):
-        tables = [] if node in controller_names(plan) else ["leadership"]
-        tables += [] if node in keepers(plan) else ["quorum_states"]
-        tables += ["replica_states"] if node in broker_names(plan) else []
-        yield from ((table, f"{_OBSERVER}{node}") for table in tables)
+    if plan.kept_outside:
+        yield "leadership", f"{_OBSERVER}{ZOOKEEPER}"
+    for broker in plan.broker_ids or range(1, plan.nodes + 1):
+        yield from ((table, f"{_OBSERVER}n{broker}") for table in ("leadership", "replica_states"))
 
 
 def _main_ns(milestones: Iterable[Milestone]) -> int | None:
