@@ -55,7 +55,7 @@ def an_acknowledged_commit_is_in_no_log(record: Record, spot: Spot) -> None:
     assert gone
 
 
-@broken("commit-lost", row="groups", base="groups")
+@broken("commit-lost", row="groups", base="groups", moments=("kill",))
 def no_acknowledged_commit_of_a_partition_is_in_a_log(record: Record, spot: Spot) -> None:
     """Its coordinator acknowledged each commit of one partition, and appended only the others."""
     rebalance(record, spot)
