@@ -1,9 +1,9 @@
 """fault-without-effect: faults had less effect than the plan asked for; an anomaly of the harness.
 
 Definition: fewer faults were confirmed than the plan's minimum (by default, half of the scheduled
-faults). Or a family that the plan names has no confirmed fault. With `all` or the default, the
-harness chooses the families. Then a family counts as named if at least two of its faults began. A
-fault's row names its family in `spec`.
+faults, but at least one). Or a family that the plan names has no confirmed fault. With `all` or the
+default, the harness chooses the families. Then a family counts as named if at least two of its
+faults began. A fault's row names its family in `spec`.
 
 Why it proves something: without a confirmed fault, nothing was tested. A fault is confirmed by a
 measurement, such as dropped packets or an ended process. A fault without confirmation may never
@@ -28,7 +28,7 @@ from checkers.protocol import Chapter, Checker, Findings, Scope
 from checkers.reigns import ENDING
 from results.record.clock import NS_PER_S
 from results.record.milestones import ENDED
-from results.record.plan import ALL, NEMESIS_KINDS
+from results.record.plan import ALL, NEMESIS_KINDS, Plan
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -66,7 +66,7 @@ def _asked(group: Group) -> list[tuple[str, int, int]]:
     done = {*texts(confirmed, "kind"), *_families(confirmed)}
     scheduled = len(plan.faults) if plan.faults is not None else faults.num_rows
     least = plan.minimums.confirmed_faults
-    least = (scheduled + 1) // 2 if least is None else least
+    least = max(int(_draws(plan)), (scheduled + 1) // 2) if least is None else least
     wanted = _expected(group.facts)
     if plan.drawn and plan.faults is None:
         # The end of the main phase may have cut a fault short. So at least two must have begun.
@@ -105,8 +105,13 @@ def _describe(group: Group, item: tuple[str, int, int]) -> Anomaly:
     )
 
 
+def _draws(plan: Plan) -> bool:
+    """Return whether a plan asks for random faults. A scenario has its own steps instead."""
+    return plan.scenario is None and plan.faults is None and bool(plan.nemesis)
+
+
 def _applies(facts: RunFacts) -> bool:
-    return bool(_expected(facts))
+    return _draws(facts.plan) or bool(_expected(facts))
 
 
 def _why(group: Group, found: Anomaly) -> str:
@@ -245,7 +250,7 @@ CHECKER = Checker(
     applies=_applies,
     compares="kinds and numbers of faults that the plan asks for",
     chapter=Chapter.HARNESS,
-    looks_for="fewer confirmed faults than the plan's minimum (by default, half of those"
+    looks_for="fewer confirmed faults than the plan's minimum (by default, one and half of those"
     " scheduled), or a named family without any. With `all` and the default, the harness chooses"
     " the families: then a family counts if two of its faults began",
 )

@@ -184,6 +184,15 @@ def a_fault_is_never_confirmed(record: Record, spot: Spot) -> None:
     _killed_in_vain_ns(record)
 
 
+@broken("fault-without-effect", row="harness", base="log", moments=(CALM,), valid=Validity.UNKNOWN)
+def no_fault_of_any_family_is_confirmed(record: Record, spot: Spot) -> None:
+    """The plan asks for all families, so it names none."""
+    del record.plan["faults"]
+    record.plan |= {"nemesis": ["all"], "drawn": True}
+    for fault in record.rows("faults"):
+        fault |= {"confirmed_ns": None, "effect": '{"without_effect": "nothing changed"}'}
+
+
 @broken("host-not-restored", row="harness", base="log", moments=(CALM,), valid=Validity.UNKNOWN)
 def a_rule_of_a_firewall_is_left(record: Record, spot: Spot) -> None:
     for each in record.milestones:

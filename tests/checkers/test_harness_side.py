@@ -232,6 +232,23 @@ def test_fewer_than_half_of_the_faults_are_too_few() -> None:
     assert sentence.startswith("1 fault was confirmed, of 3 that were started; at least 2")
 
 
+def test_a_run_that_asks_for_random_faults_has_at_least_one_that_took_effect() -> None:
+    for nemesis in ("all", "kill"):
+        about = facts(plan={"nemesis": nemesis, "drawn": True})
+        assert faults.CHECKER.applies(about)
+        for rows, started in (((), "none was"), ((fault(1, "pause", confirmed=False),), "1 that")):
+            (told,) = lacks(about, *rows)
+            assert told.startswith("0 faults were confirmed")
+            assert started in told
+        assert lacks(about, fault(1, "pause"), fault(2, "kill", confirmed=False)) == []
+        few = {"nemesis": nemesis, "drawn": True, "minimums": {"confirmed_faults": 0}}
+        assert lacks(facts(plan=few)) == []
+    written = facts(plan={"nemesis": "all", "drawn": True, "faults": []})
+    assert not faults.CHECKER.applies(written)
+    story = {"nemesis": "all", "drawn": True, "scenario": {"name": "unclean"}}
+    assert not faults.CHECKER.applies(facts(plan=story))
+
+
 def test_a_plan_without_faults_promises_none() -> None:
     assert not faults.CHECKER.applies(facts(plan={"nemesis": ""}))
     assert found(faults.CHECKER, whole_run(facts(plan={"nemesis": ""}))).anomalies == ()
