@@ -222,7 +222,7 @@ def _by_own_word(group: Group, told: Announcements) -> tuple[int, list[Dropped]]
             rows += int(np.searchsorted(log.offsets, own.marks.max()))
             for some in _parts(own, since):
                 found.setdefault(node, []).extend(_replaced(log, snapshot, some))
-                found[node].extend(_missing(group, log, snapshot, some))
+                found[node].extend(_missing(log, snapshot, some))
     return rows, [_least_excused(group, each) for each in found.values() if each]
 
 
@@ -258,13 +258,10 @@ def _replaced(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dr
     )
 
 
-def _missing(group: Group, log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
+def _missing(log: ReplicaLog, snapshot: str, own: Announcements) -> Iterator[Dropped]:
     """Yield announced records beyond the end of their leader's final log."""
     highest = own[int(np.argmax(own.marks))]
     end = max(log.read_end, log.start)
-    moved = disturbed(group.facts, highest.asked_ns, NEVER_NS, kind="reassignment")
-    if moved and not group.facts.recovered:
-        return  # A new replica on the old leader's node may not have caught up yet.
     if snapshot == FINAL and end < highest.high_watermark:
         yield Dropped(
             node=log.node,
@@ -326,11 +323,15 @@ def _by_disk(group: Group, lost: Dropped) -> list[str]:
 def _labels(group: Group, dropped: Dropped) -> Labels:
     # Unclean elections up to that epoch were over when the record was committed.
     unclean = unclean_elections(group).took_after(dropped.first, dropped.announced.epoch)
-    excuses = [Excuse.UNCLEAN.value] if unclean else []
-    excuses += _by_disk(group, dropped)
+    excuses = [Excuse.UNCLEAN.value] * unclean + _by_disk(group, dropped)
+    if dropped.after != FINAL or dropped.lacks.at(dropped.last) is not None:
+        return tuple(excuses), ()
     unread = not dropped.lacks.whole or dropped.node in group.facts.unreadable_nodes
-    doubtful = dropped.after == FINAL and dropped.lacks.at(dropped.last) is None and unread
-    return tuple(excuses), (Premise.READABLE_LOGS.value,) if doubtful else ()
+    broken = [Premise.READABLE_LOGS.value] * unread
+    moved = disturbed(group.facts, dropped.announced.asked_ns, NEVER_NS, kind="reassignment")
+    # A new replica on the old leader's node may not have caught up yet.
+    broken += [Premise.RECOVERED.value] * (moved and not group.facts.recovered)
+    return tuple(excuses), tuple(broken)
 
 
 def _how(group: Group, dropped: Dropped) -> list[str]:

@@ -32,7 +32,16 @@ from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved
+from checkers.protocol import (
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Premise,
+    Promise,
+    Proved,
+)
 from checkers.reads import reads_of
 from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
@@ -105,7 +114,10 @@ def _labels(group: Group, found: Mismatch) -> Labels:
     unclean = unclean_elections(group).took_after(found.offset, found.read, sent_ns, *until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     known_ns = first_known_ns(group, found.offset)
-    return (*excuses, *lost_on_disks(group, found.offset, known_ns)), ()
+    # A later leader than the one whose log was compared may never have answered ListOffsets.
+    later = group.leader is not None and found.read > group.leader.epoch
+    broken = (Premise.RECOVERED.value,) if later and not group.facts.recovered else ()
+    return (*excuses, *lost_on_disks(group, found.offset, known_ns)), broken
 
 
 def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:

@@ -250,7 +250,7 @@ CHECKER = Checker(
     applies=_applies,
     compares="kinds and numbers of faults that the plan asks for",
     chapter=Chapter.HARNESS,
-    looks_for="fewer confirmed faults than the plan's minimum (by default, one and half of those"
-    " scheduled), or a named family without any. With `all` and the default, the harness chooses"
-    " the families: then a family counts if two of its faults began",
+    looks_for="fewer confirmed faults than the plan's minimum (by default, half of those scheduled,"
+    " and at least one), or a named family without any. With `all` and the default, the harness"
+    " chooses the families: then a family counts if two of its faults began",
 )

@@ -251,7 +251,7 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
         missed_ns: The time at which the commit was missing.
     """
     facts = group.facts
-    excuses = disk_reasons(facts, GROUPS, known_ns=known_ns)
+    excuses = disk_reasons(facts, GROUPS, known_ns=known_ns, needed_ns=missed_ns)
     quiet = was_quiet(group, known_ns, missed_ns)
     if facts.plan.unclean_elections and not quiet:
         excuses.add(Excuse.UNCLEAN.value)

@@ -247,16 +247,16 @@ def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
 
 def _check(group: Group) -> Findings:
     told, ends = announcements(group), _ends(group)
-    looks = [
-        look
-        for part in _parts(group, told)
-        for look in (_regressions(part), _short_targets(group, part, ends))
-    ]
+    parts = [*_parts(group, told)]
+    fell = [_regressions(part) for part in parts]
+    # With transactions, the ends are compared with reads, and not with what was announced.
+    announced = parts[:1] if group.facts.plan.transactional else parts
+    short = [_short_targets(group, part, ends) for part in announced]
     by_epoch: dict[int, list[Regression]] = {}
-    for each in chain.from_iterable(found for _, found in looks):
+    for each in chain.from_iterable(found for _, found in (*fell, *short)):
         by_epoch.setdefault(each.later.epoch, []).append(each)
     found = findings(
-        sum(rows for rows, _ in looks[:2]),
+        fell[0][0] + short[0][0],
         sorted(
             (_least_excused(group, each) for each in by_epoch.values()),
             key=lambda each: (each.later.high_watermark, each.later.epoch),

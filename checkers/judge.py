@@ -13,7 +13,7 @@ from checkers.basis import bases, says_why, unseen_by, was_written
 from checkers.contract import REASONS, allowed, doubts
 from checkers.facts import NOTED, RunFacts
 from checkers.guarantees import guarantees
-from checkers.protocol import Checker, Premise, Waits
+from checkers.protocol import Checker, During, Premise, Waits
 from checkers.registry import CHECKERS, JEPSENS, checkers_of
 from checkers.runner import CheckResult
 from checkers.telling import ranked, with_causes, words_of
@@ -218,7 +218,7 @@ def _tallies(
                 needed = {*checker.premises, Premise.KNOWN_PLAN, Premise.WHOLE_STORY}
                 if checker.anomaly_class is AnomalyClass.LIVENESS:
                     needed.add(Premise.UNDISTURBED)
-                if checker.waits is Waits.BUDGET:
+                if checker.waits is Waits.BUDGET and checker.during is During.AFTER_HEAL:
                     needed.add(Premise.KNOWN_ENDS)
                 if checker.excuses:
                     needed.add(Premise.KNOWN_EVENTS)

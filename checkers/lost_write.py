@@ -21,9 +21,9 @@ What would not prove it:
   is reported as untrusted.
 - A final read that returned no record beyond the offset, if some partition had not recovered. Such
   a finding is reported as untrusted.
-- The log of the last leader that answered ListOffsets, if some partition had not recovered and a
-  later epoch is known. If another replica has the record or could not be read, such a finding is
-  reported as untrusted.
+- The log of the last leader that answered ListOffsets, if a later epoch is known and some partition
+  had not recovered. Then a finding is untrusted if another replica has the record, or could not be
+  read.
 - A record that an open transaction may hide from readers, if replica logs cannot be read.
 
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record

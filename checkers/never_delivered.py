@@ -36,9 +36,8 @@ each epoch adds only one acquisition. If an old leader still delivers records, t
 acquisition, because the share coordinator refuses the old leader's writes.
 
 If the check skipped a record that no member received, this is a gap, and the verdict is unknown.
-It is no gap if an unclean election or a disk fault may have removed the group's state. The anomaly
-is allowed if an unclean election may have lost the group's state. It is also allowed if the disks
-of every replica may have lost that state.
+The anomaly is allowed if an unclean election may have lost the group's state. It is also allowed if
+the disks of every replica may have lost that state. Then a skipped record is no gap, either.
 """
 
 import numpy as np

@@ -71,7 +71,7 @@ def disk_reasons(
     for loss in facts.disk_losses:
         place = loss.topic, loss.partition
         here = loss.topic in topics and (loss.topic in _COPIES or partition == loss.partition)
-        cost = loss.end_after < loss.end_before and loss.began_ns <= needed_ns
+        cost = loss.first_taken < loss.end_before and loss.began_ns <= needed_ns
         cost = cost and known_ns <= loss.until_ns + TOLD_LATE_NS
         if cost and (here or place == _ANYWHERE):
             places.setdefault(place, []).append(loss)
@@ -93,13 +93,15 @@ def _copies(plan: Plan, topic: str) -> int:
 
 def _labels(took: Sequence[DiskLoss], copies: int) -> set[str]:
     """Return the labels for the losses of one partition."""
+    # If one of several nodes lost nothing, the losses of the others are known only as a whole.
+    took = [loss for loss in took if loss.end_after < loss.end_before]
     sure = [loss for loss in took if loss.excuse != Excuse.UNCONFIRMED]
-    if excuses := together(sure, copies):
+    if excuses := _together(sure, copies):
         return excuses
-    return {(Excuse.UNCONFIRMED if together(took, copies) else Excuse.LAST_COPIES).value}
+    return {(Excuse.UNCONFIRMED if _together(took, copies) else Excuse.LAST_COPIES).value}
 
 
-def together(took: Sequence[DiskLoss], copies: int) -> set[str]:
+def _together(took: Sequence[DiskLoss], copies: int) -> set[str]:
     """Return the excuses of losses on enough nodes, none of which was healed before the last."""
     for last in took:
         at_once = [

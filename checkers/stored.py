@@ -364,7 +364,7 @@ def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) ->
         (node, each.begun_ns, each.ended_ns)
         for each in faults
         if each.kind not in ENDING
-        for node in each.nodes
+        for node in each.nodes | each.ends
     )
     return lasting(reigns(load_table(paths, "leadership", columns), quorum), cut_off)
 

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from checkers.columns import NONE, Mask, distinct, equal, ints, present, select, within
 from checkers.facts import DiskLoss, UncleanOrder
-from checkers.state_losses import together
 from results.record.plan import Plan
 from results.record.tables import TABLES
 from results.record.terms import Outcome
@@ -46,18 +45,20 @@ def unknown_sends(sends: pa.Table) -> pa.Table:
 
 
 def doubts(plan: Plan, losses: Collection[DiskLoss], orders: Iterable[UncleanOrder]) -> list[Doubt]:
-    """Return the partitions that may lack markers: by disk losses, or by ordered elections.
+    """Return the partitions that may lack markers: by disk losses, or by unclean elections.
 
-    At least `Plan.least_insync` replicas have each marker, so fewer losses leave a copy.
+    One loss is enough. The hit node may have been the whole ISR, and then the others truncate their
+    copies of the marker.
     """
     found = [(each.topic, each.partition, each.began_ns, each.seen_ns) for each in orders]
-    costly = [each for each in losses if each.end_after < each.end_before]
+    if plan.unclean_elections:  # The times of such elections are not known.
+        found.append(("", NONE, 0, NONE))
+    costly = [each for each in losses if each.first_taken < each.end_before]
     for place in {(each.topic, each.partition) for each in costly}:
         mine = [each for each in costly if each.concerns(*place)]
-        if together(mine, plan.least_insync):
-            healed_ns = [each.healed_ns for each in mine]
-            over_ns = max(healed_ns) if min(healed_ns) >= 0 else NONE
-            found.append((*place, min(each.began_ns for each in mine), over_ns))
+        healed_ns = [each.healed_ns for each in mine]
+        over_ns = max(healed_ns) if min(healed_ns) >= 0 else NONE
+        found.append((*place, min(each.began_ns for each in mine), over_ns))
     return found
 
 

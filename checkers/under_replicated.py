@@ -21,7 +21,8 @@ What would not prove it:
 - A record that an unclean leader lacked, so that this leader's followers truncated the record.
 - A log that is missing, or could not be read to its recorded end.
 - An announcement within two seconds of the last ISR report, because a broker may report the ISR
-  late. An announcement or acknowledgement before both an unclean election and the recovery.
+  late. An announcement or acknowledgement that came before the recovery, and before an unclean
+  election or a loss of a disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -254,15 +255,21 @@ def _members(group: Group) -> frozenset[str]:
 def _due(group: Group) -> int:
     """Return the offset below which members of the last ISR must have all records; 0 if unknown.
 
-    What was announced or acknowledged before an unclean election may be lost on all members.
+    All members may have lost a record that was announced or acknowledged before an unclean
+    election, or before a loss of a disk.
     """
     elections, whole_ns = unclean_elections(group), _whole_ns(group)
+    place = (group.topic, group.partition)
+    losses = (each for each in group.facts.disk_losses if each.concerns(*place))
+    lost_ns = min(max((each.until_ns for each in losses), default=NONE), whole_ns)
     before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
     told = announcements(group)
-    since = (told.epochs >= elections.over_from()) | (told.asked_ns >= whole_ns)
+    since = (told.epochs >= elections.over_from()) & (told.asked_ns > lost_ns)
+    since |= told.asked_ns >= whole_ns
     marks = told.marks[since & (told.observed_ns >= 0) & (told.observed_ns <= before_ns)]
     sends = _acknowledged(group)
-    kept = ~elections.took(sends.offsets, sends.begun_ns) | (sends.begun_ns >= whole_ns)
+    kept = ~elections.took(sends.offsets, sends.begun_ns) & (sends.begun_ns > lost_ns)
+    kept |= sends.begun_ns >= whole_ns
     placed = sends.offsets[kept & (sends.acked_ns >= 0) & (sends.acked_ns <= before_ns)]
     return max(int(marks.max(initial=0)), int(placed.max(initial=-1)) + 1)
 

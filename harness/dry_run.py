@@ -21,7 +21,11 @@ from harness.plans import refuse_a_run_without_faults, refuse_impossible
 from harness.scenarios.choices import refuse_another_story
 from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
-from results.record.plan import Plan
+from results.record.plan import Plan, plan_from
+
+_DECIDING = ("workload", "load", "after_timeout")
+"""The keys on which the defaults of other keys depend."""
+_PLAIN = Plan().model_dump(mode="json", exclude_none=True)
 
 
 def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
@@ -37,8 +41,7 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     """
     ready = dealt(plan, keep=keep)
     plan, schedule = ready.system.plan, ready.schedule
-    values = plan.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    console.print(tomli_w.dumps(values), markup=False, highlight=False)
+    console.print(tomli_w.dumps(_without_defaults(plan)), markup=False, highlight=False)
     console.print("(All other keys have their defaults: logquake help KEY.)", markup=False)
     if plan.scenario is not None:
         tell(plan, console)
@@ -61,6 +64,14 @@ def describe(plan: Plan, console: Console, *, keep: bool = False) -> None:
     facts = RunFacts(run_id="", recorded_id="", plan=plan, declared=ready.system.declared())
     for sentence in guarantees(facts):
         console.print(f"  - {sentence}", markup=False)
+
+
+def _without_defaults(plan: Plan) -> dict[str, object]:
+    """Return the values of a plan that another plan with the same workload and load would lack."""
+    told = plan.model_dump(mode="json", exclude_none=True)
+    chosen = {name: told[name] for name in _DECIDING if told.get(name) != _PLAIN.get(name)}
+    defaults = plan_from(chosen).model_dump(mode="json", exclude_none=True)
+    return chosen | {name: each for name, each in told.items() if each != defaults.get(name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,7 +198,9 @@ def test_the_sentences_name_who_was_told_what() -> None:
     assert first.endswith("offset 3 of log-0-0; no member had tried to commit any offset")
 
 
-def loss(*nodes: str, topic: str = GROUPS, partition: int = 1, end_after: int = 3) -> DiskLoss:
+def loss(
+    *nodes: str, topic: str = GROUPS, partition: int = 1, end_after: int = 3, began_ns: int = -1
+) -> DiskLoss:
     return DiskLoss(
         nodes=frozenset(nodes),
         topic=topic,
@@ -206,6 +208,7 @@ def loss(*nodes: str, topic: str = GROUPS, partition: int = 1, end_after: int = 
         end_after=end_after,
         end_before=8,
         until_ns=2 * S,
+        began_ns=began_ns,
         excuse="power-loss",
     )
 
@@ -220,6 +223,7 @@ LATE = 30
         ((), 1, ()),
         ((loss("n1", "n2", "n3"),), 1, ("power-loss",)),
         ((loss("n1", "n2", "n3"),), LATE, ()),
+        ((loss("n1", "n2", "n3", began_ns=S),), 1, ()),  # It began after the answer.
         ((loss("n1", "n2"),), 1, ("last-copies",)),
         ((loss("n1", "n2"), loss("n3")), 1, ("power-loss",)),
         ((loss("n1", "n2"), loss("n3", partition=2)), 1, ("last-copies",)),

@@ -1,5 +1,7 @@
 """hanging-transaction: a last stable offset that stands still below the high watermark."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import DiskLoss, RunFacts, UncleanOrder
@@ -161,6 +163,8 @@ def power_lost(
 
 LOST = power_lost("n1", "n2")
 DOUBT, UNSURE = ("last-copies",), "unconfirmed-fault"
+MIXED = replace(power_lost("n1", "n2", "n3")[0], end_after=9, least_after=4)
+"""One of the three nodes lost nothing."""
 
 
 @pytest.mark.parametrize(
@@ -183,6 +187,7 @@ DOUBT, UNSURE = ("last-copies",), "unconfirmed-fault"
         # They lost records of different partitions.
         (about(disk_losses=(*LOST, *power_lost("n3", partition=7))), [], (DOUBT, ())),
         (about(disk_losses=(*LOST, *power_lost("n3", excuse=UNSURE))), [], ((UNSURE,), ())),
+        (about(disk_losses=(MIXED,)), [], (DOUBT, ())),
         (
             about(plan={**TXN, "broker": {"unclean.leader.election.enable": "true"}}),
             [elected(1, 0, 7, unclean=True)],
