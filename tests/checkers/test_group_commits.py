@@ -223,7 +223,7 @@ LATE = 30
         ((), 1, ()),
         ((loss("n1", "n2", "n3"),), 1, ("power-loss",)),
         ((loss("n1", "n2", "n3"),), LATE, ()),
-        ((loss("n1", "n2", "n3", began_ns=S),), 1, ()),  # It began after the answer.
+        ((loss("n1", "n2", "n3", began_ns=7 * S),), 1, ()),  # It began after the answer.
         ((loss("n1", "n2"),), 1, ("last-copies",)),
         ((loss("n1", "n2"), loss("n3")), 1, ("power-loss",)),
         ((loss("n1", "n2"), loss("n3", partition=2)), 1, ("last-copies",)),
