@@ -50,6 +50,17 @@ def test_what_was_read_as_the_log_has_it_is_right() -> None:
     assert (found(CHECKER, on).rows, sentences(CHECKER, on)) == (3, [])
 
 
+def test_a_reader_may_know_a_later_leader_that_never_answered() -> None:
+    """`n3` answered last, in epoch 4. In a run without a recovery, another broker may have led."""
+    for epoch, about, broken in (
+        (5, facts(milestones=()), ("recovered",)),
+        (5, facts(), ()),
+        (3, facts(milestones=()), ()),
+    ):
+        (anomaly,) = found(CHECKER, of(polled(2, epoch, value=C), about=about)).anomalies
+        assert anomaly.broken_premises == broken
+
+
 def test_the_same_value_of_another_epoch_is_another_record() -> None:
     on = of(polled(2, 3, op=8, value=C), polled(2, 3, op=7, value=C), polled(2, 4))
     (sentence,) = sentences(CHECKER, on)

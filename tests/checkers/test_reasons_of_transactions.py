@@ -614,6 +614,7 @@ def test_a_reader_that_committed_before_the_writer_read_what_was_not_committed()
         dirty(0),  # The writer's marker is not known.
         dirty(3, isolation="read_uncommitted"),
         dirty(3, judge=Judge.JEPSEN),
+        dirty(3, plan={**OF_TXNS, "broker": {"log.cleanup.policy": "compact"}}),
         dirty(3, cuts=[{"node": "n1", "from_offset": 1, "to_offset": None, "incarnation": 0,
                         "reason": "", "source": "server-log"}]),  # A marker may have been lost.
     ],
