@@ -1,5 +1,8 @@
 """Who led a partition by the controllers' log, and when; which partition has a coordinator."""
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -18,7 +21,10 @@ from checkers.reigns import (
     partition_of,
     reigns,
 )
+from checkers.stored import load_facts
 from results.record.tables import TABLES
+from tests.broken.corpus import BASES
+from tests.broken.record import Record
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import S, elected
 
@@ -150,3 +156,18 @@ def test_cuts_are_those_of_internal_topics() -> None:
     ]
     table = pa.Table.from_pylist(rows, schema=TABLES["truncations"])
     assert cuts(table) == (Cut(topic=GROUPS, partition=1, node="n3", from_offset=27),)
+
+
+@pytest.mark.parametrize(("links", "until_s"), [([["n2", "n3"], ["n3", "n2"]], 40), ([], 0)])
+def test_a_cut_may_leave_a_leader_at_either_end_of_its_links(
+    links: list[list[str]], until_s: int, tmp_path: Path
+) -> None:
+    """Of a bridge, only the node that reaches both sides is a target."""
+    record = Record(BASES / "groups")
+    (cut,) = record.rows("faults", kind="isolate")
+    spec = {"family": "partition", "begun": True, "links": links}
+    cut |= {"kind": "bridge", "targets": ["n1"], "healed_ns": 40 * S, "spec": json.dumps(spec)}
+    known = load_facts(record.save(tmp_path / "runs" / "run")).reigns
+    (led,) = (each for each in known if (each.topic, each.partition, each.epoch) == (GROUPS, 1, 0))
+    assert led.leader == 3
+    assert led.until_ns == max(until_s * S, led.replaced_ns)
