@@ -9,6 +9,8 @@ from tests.held import collected
 from tests.nemesis import proofs
 from tests.nemesis.proofs import LATE, Proof
 
+KAFKA, KAFKA_WITH_ZOOKEEPER = "4.3.1", "3.9.1"
+"""The releases on which faults of brokers are played."""
 PROOFS: dict[str, Proof] = {
     **proofs.PROOFS,
     **dict(collected("PROOF_OF", folder="tests/nemesis")),

@@ -47,7 +47,7 @@ from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault
 from tests.brokers import brokers_of
 from tests.machine import fuse_works, tun_opens
-from tests.nemesis.all_proofs import OF_LINKS, PROOFS, SEEDS_OF
+from tests.nemesis.all_proofs import KAFKA, KAFKA_WITH_ZOOKEEPER, OF_LINKS, PROOFS, SEEDS_OF
 from tests.nemesis.play_in_namespaces import Sleepers
 from tests.nemesis.proofs import LATE, NODE, how_late
 from tests.nemesis.witnesses import (
@@ -411,7 +411,7 @@ class Room:
 
     def _brokers(self) -> KafkaCluster:
         self.plan = Plan(
-            system="kafka:3.9.1:zookeeper" if self._outside else "kafka:4.3.1",
+            system=f"kafka:{KAFKA_WITH_ZOOKEEPER}:zookeeper" if self._outside else f"kafka:{KAFKA}",
             topics=1,
             partitions=1,
             nemesis=tuple(name for name in PREPARED if Ability(name) in able(self._why_not)),

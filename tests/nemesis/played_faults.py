@@ -18,6 +18,7 @@ from typing import Any
 from cluster.hosts.docker.objects import heal_docker
 from cluster.hosts.groups import remove_groups
 from cluster.hosts.namespace import enter_prefix
+from cluster.kafka.fetch import fetch_kafka
 from nemesis.claims import Aspect
 from nemesis.registry import KINDS
 from results.record.clock import wait_until
@@ -25,7 +26,7 @@ from results.record.paths import RunPaths
 from tests.cluster_hosts.hubs import REPOSITORY, as_ordinary_user
 from tests.docker_lab import daemon
 from tests.images.java_image import java_image
-from tests.nemesis.all_proofs import OF_LINKS
+from tests.nemesis.all_proofs import KAFKA, KAFKA_WITH_ZOOKEEPER, OF_LINKS
 from tests.ssh_lab import Lab
 
 PROCESS, NAMESPACE, DOCKER, SSH = "process", "namespace", "docker", "ssh"
@@ -68,6 +69,10 @@ class Rooms:
         if DOCKER in {room for room, _ in kinds}:
             self._undo.enter_context(daemon())
             java_image()
+        # A room may have no network, so what is played there must be in the cache before.
+        played = {room.endswith(WITH_ZOOKEEPER) for room, of_links in kinds if not of_links}
+        for with_zookeeper in sorted(played):
+            fetch_kafka(KAFKA_WITH_ZOOKEEPER if with_zookeeper else KAFKA, progress=print)
         pool = ThreadPoolExecutor(AT_ONCE)
         self._undo.callback(pool.shutdown)
         # What takes longest comes first.
