@@ -23,7 +23,7 @@ from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
 from results.record.plan import Plan, plan_from
 
-_DECIDING = ("workload", "load", "after_timeout")
+_DECIDING = ("workload", "load", "after_timeout", "scenario")
 """The keys on which the defaults of other keys depend."""
 _PLAIN = Plan().model_dump(mode="json", exclude_none=True)
 
