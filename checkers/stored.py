@@ -56,7 +56,6 @@ from checkers.taking import MARK_COLUMNS, taking
 from checkers.transactions import (
     POLL_COLUMNS,
     SEND_COLUMNS,
-    Doubt,
     doubts,
     unknown_sends,
     witnessed,
@@ -288,7 +287,6 @@ def load_facts(root: Path) -> RunFacts:
     reservations, quorum = load_table(paths, "reservations"), load_table(paths, "quorum_states")
     faults = load_table(paths, "faults")
     calm_ns = calm_from_ns(faults, milestones, plan)
-    mark = pc.max(quorum["high_watermark"]).as_py()
     unread = frozenset(TABLES) - readable_tables(paths).keys()
     nodes = {unit.label for unit in units_of(paths) if unit.snapshot}
     return RunFacts(
@@ -299,7 +297,7 @@ def load_facts(root: Path) -> RunFacts:
         topics=tuple(topics),
         milestones=tuple(milestones),
         reservations=_ranges(reservations),
-        quorum_high_watermark=mark,
+        quorum_high_watermark=pc.max(quorum["high_watermark"]).as_py(),
         quorum=quorum_facts(
             quorum,
             {each.name: each.begun_ns for each in steps},
@@ -319,7 +317,7 @@ def load_facts(root: Path) -> RunFacts:
         reigns=_reigns(paths, quorum, disturbances(faults)),
         inner_cuts=cuts(load_table(paths, "truncations", CUT_COLUMNS)),
         commits_kept_on=_commits_kept_on(paths),
-        witnessed=_witnessed(paths, doubts(plan, disk_losses(faults), unclean_orders(faults))),
+        witnessed=_witnessed(paths, as_weakest(plan, declared), faults),
         taking=taking(load_table(paths, "leadership", MARK_COLUMNS), calm_ns),
         story_broken=bool(step_problems) or any(each.failed for each in steps),
         moves_known=_moves_known(paths),
@@ -375,7 +373,7 @@ def _times(paths: RunPaths) -> Iterator[Ints]:
         yield from (ints(piece, column) for piece in pieces_of(paths, table, [column]))
 
 
-def _witnessed(paths: RunPaths, doubtful: Iterable[Doubt]) -> frozenset[int]:
+def _witnessed(paths: RunPaths, plan: Plan, faults: pa.Table) -> frozenset[int]:
     """Return the op ids of transactions that certainly committed, because a reader got a record."""
     if not _has(paths, "sends", "txn_id"):
         return frozenset()
@@ -392,6 +390,7 @@ def _witnessed(paths: RunPaths, doubtful: Iterable[Doubt]) -> frozenset[int]:
         ):
             parts = polls.iter_batches(_POLLS_AT_ONCE, columns=[*POLL_COLUMNS])
             tables = (pa.Table.from_batches([part]) for part in parts)
+            doubtful = doubts(plan, disk_losses(faults), unclean_orders(faults))
             return witnessed(unknown_sends(sends), tables, doubtful)
     except BROKEN:
         return frozenset()  # The unreadable table is reported elsewhere.

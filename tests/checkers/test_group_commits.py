@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from checkers import commit_ahead, commit_lost
 from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.group import Group
+from checkers.group_commits import TABLES
 from checkers.protocol import Checker
 from checkers.reigns import GROUPS, Reign
 from results.record.milestones import Milestone
@@ -21,6 +22,10 @@ CONCURRENCY, MEMBERS = 16, 8
 """With one worker every other one of eight threads is a member of the same group."""
 PLAN: Row = {"workload": "groups", "workers": 1, "concurrency": CONCURRENCY, "nodes": 3}
 LOST, AHEAD = commit_lost.CHECKER, commit_ahead.CHECKER
+
+
+def test_both_checks_read_the_same_tables() -> None:
+    assert LOST.tables == AHEAD.tables == TABLES
 
 
 def about(**changes: object) -> RunFacts:

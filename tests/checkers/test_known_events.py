@@ -123,7 +123,6 @@ def test_unless_it_was_looked_for_brokers_that_ended_nobody_knows_who_ended_one(
         (LATE, facts(milestones=(), declared=blind), 1),
         (LATE, facts(), 1),
         ("broker-ended", facts(milestones=()), 1),
-        ("client-ended", facts(milestones=()), 1),
     ):
         results = {
             ("log-0", "id-0", 0): [
