@@ -36,6 +36,9 @@ from tests.results.serving import listening
 ROOT = Path(__file__).parents[2]
 LOOKED_AT = ("index.html", "reference/anomalies.html", "reference/plan.html")
 SIMULATED = ("--system", "reference", "--hosts", "simulated")
+_META = "document.querySelector('.md-search-result__meta').textContent"
+_SEARCHES = f"!{_META}.includes('Initializing')"
+"""True in a page that has loaded the index of its search."""
 _MENU = re.compile(r'<a href="([^"#:]+\.html)" class="md-nav__link')
 _STRANGE = re.compile(r'(?:src="|<link[^>]+href="|url\(|@import ")(?:https?:)?//')
 
@@ -270,7 +273,9 @@ def test_the_command_serves_the_site_and_its_search(
             urlopen(f"{url}/none.html")  # noqa: S310 - of this machine
         assert missing.value.code == 404
         with browser.opened(f"{url}/") as sight:
-            sight.page.fill("input.md-search__input", "unclean")
+            # The page must have its index before. It notices what is typed by released keys.
+            sight.page.wait_for_function(_SEARCHES)
+            sight.page.locator("input.md-search__input").press_sequentially("unclean")
             sight.page.wait_for_selector("a.md-search-result__link")
             assert not sight.strangers(url)
             assert not sight.complaints
