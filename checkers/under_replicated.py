@@ -260,8 +260,9 @@ def _due(group: Group) -> int:
     """
     elections, whole_ns = unclean_elections(group), _whole_ns(group)
     place = (group.topic, group.partition)
-    losses = (each for each in group.facts.disk_losses if each.concerns(*place))
-    lost_ns = min(max((each.until_ns for each in losses), default=NONE), whole_ns)
+    lost = (each for each in group.facts.disk_losses if each.first_taken < each.end_before)
+    times_ns = (each.until_ns for each in lost if each.concerns(*place))
+    lost_ns = min(max(times_ns, default=NONE), whole_ns)
     before_ns = max((each.asked_ns for each in told_isrs(group)), default=0) - TOLD_LATE_NS
     told = announcements(group)
     since = (told.epochs >= elections.over_from()) & (told.asked_ns > lost_ns)

@@ -141,12 +141,14 @@ def test_what_an_unclean_election_cost_is_not_asked_of_members(plan: Row, count:
     assert len(sentences(CHECKER, made(held, *told, since, about=about))) == 1, "written since"
 
 
-@pytest.mark.parametrize(("topic", "count"), [("log-0", 0), ("log-1", 1)])
+@pytest.mark.parametrize(
+    ("topic", "end_after", "count"), [("log-0", 0, 0), ("log-1", 0, 1), ("log-0", 9, 1)]
+)
 def test_what_disks_cost_before_the_recovery_is_not_asked_of_members(
-    topic: str, count: int
+    topic: str, end_after: int, count: int
 ) -> None:
     """The log grew again to the offset that had been announced before the loss."""
-    lost = loss("n1", "n2", "n3", topic=topic, end_after=0, until_ns=3 * S).disk_losses
+    lost = loss("n1", "n2", "n3", topic=topic, end_after=end_after, until_ns=3 * S).disk_losses
     about = facts(milestones=late(5 * S), disk_losses=lost)
     held = {"n1": BOTH, "n2": ONE, "n3": BOTH}
     before = made(held, isr(1, 2, 3), announced(2, at=2 * S), about=about)
