@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[1]
 GUARD = "from benchmarks.guarded import guard; guard()"
 END_LIMIT_S = 600.0
 """Seconds until a command must end after Ctrl-C. A suite first finishes its active runs."""
+POLL_S = 0.01
+ENDED = "ZX"
+"""The states in /proc/PID/stat of a process that runs no more (proc(5)): zombie and dead."""
 
 
 def run(argv: Sequence[str], log: Path, *, limit_s: float) -> int | None:
@@ -90,24 +93,24 @@ def guard() -> None:
 def kill_session() -> None:
     """Kill all processes of our process session (setsid), and this process last.
 
-    A process that received SIGKILL cannot fork. So the session is empty once a scan finds only
-    killed processes.
+    A killed process lives on until the kernel has ended it. So this returns only to its own end,
+    when no other process of the session runs.
     """
-    killed: set[int] = {os.getpid()}
-    while found := _session() - killed:
-        for pid in found:
+    while others := _session() - {os.getpid()}:
+        for pid in others:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        killed |= found
+        threading.Event().wait(POLL_S)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _session() -> set[int]:
-    """Return the ids of all processes of our process session (setsid)."""
+    """Return the ids of all processes of our process session (setsid) that run."""
     ours, found = os.getsid(0), set[int]()
     for folder in Path("/proc").iterdir():
-        with suppress(ValueError, ProcessLookupError, PermissionError):
+        with suppress(ValueError, FileNotFoundError, ProcessLookupError, PermissionError):
             pid = int(folder.name)
-            if os.getsid(pid) == ours:
+            state, _, _, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(session) == ours and state not in ENDED:
                 found.add(pid)
     return found
