@@ -28,9 +28,9 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 
 def too_large(runs: Mapping[Path, RunFacts], free_bytes: int | None = None) -> Iterator[str]:
-    """Yield a warning for each run with a group that needs more memory than is free.
+    """Yield a warning for each run with a group of rows that needs more memory than is free.
 
-    A group is a partition, or the list of the run's ops.
+    Such a group has the rows of one partition, or all ops of the run.
 
     Args:
         runs: The runs, with tables already made by ingest.

@@ -197,7 +197,7 @@ class Recording:
 
 
 def rebalanced_keys(rebalances: object, words: Words) -> list[object]:
-    """Return the keys in a log of rebalances.
+    """Return the partitions' names that Jepsen's log of rebalances contains.
 
     The log is a list of events, or maps times to such lists.
 

@@ -85,7 +85,7 @@ class Control:
                 task.add_done_callback(self._knocks.discard)
                 return ""
             case _:
-                return "error: use knock NODE-ID HOST PORT WORD"
+                return "error: the command is `knock NODE-ID HOST PORT WORD`"
 
     async def _knock(self, peer: int, at: tuple[str, int], word: str) -> None:
         with contextlib.suppress(OSError):
