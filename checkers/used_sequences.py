@@ -13,7 +13,9 @@ The proof has three parts:
   transactional id, was sent earlier, and was never answered. The transaction of that record was
   aborted.
 - At least two markers with the same producer and epoch follow that record. So both transactions had
-  the same epoch.
+  the same epoch. If the client asked for a new epoch instead of an abort (KIP-360), the second
+  marker has the next epoch, which no client gets. So such a marker counts if the second transaction
+  was aborted, and if the log has no record in that next epoch.
 - No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """
@@ -96,7 +98,8 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
     stray = stray[~within(values[stray], written)]
     if not len(stray):
         return {}
-    given_up = ~acked & equal(sends, "outcome", Outcome.FAIL.value)
+    failed = equal(sends, "outcome", Outcome.FAIL.value)
+    given_up = ~acked & failed
     ids, ops = texts(sends, "transactional_id"), ints(sends, "op_id")
     found = {}
     for row in stray.tolist():
@@ -106,14 +109,17 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
             continue
         first = int(firsts[0])
         producer, epoch = int(log.producer_ids[at]), int(log.producer_epochs[at])
-        markers = (log.controls == 1) & (log.producer_ids == producer)
-        markers &= (log.producer_epochs == epoch) & (log.offsets > offsets[row])
+        theirs = log.producer_ids == producer
+        of_next = theirs & (log.producer_epochs == epoch + 1)
+        fenced = failed[row] and not (of_next & (log.controls != 1)).any()
+        in_epoch = theirs & (log.producer_epochs == epoch)
+        after = (log.controls == 1) & (log.offsets > offsets[row])
+        ended, replaced = int((in_epoch & after).sum()), fenced and bool((of_next & after).any())
         same = ids[first] == ids[row] and began[first] < began[row]
-        higher = (log.controls != 1) & (log.producer_ids == producer)
-        higher &= (log.producer_epochs == epoch) & (log.sequences > log.sequences[at])
+        higher = in_epoch & (log.controls != 1) & (log.sequences > log.sequences[at])
         between = within(values, log.values[higher]) & (began < began[row])
         same = same and not (between & (ops != ops[first])).any()
-        if given_up[first] and same and int(markers.sum()) >= _MARKERS:
+        if given_up[first] and same and ended and ended + replaced >= _MARKERS:
             found[int(values[row])] = UsedTwice(
                 op_id=int(ops[first]), held=int(values[first]), producer=producer, epoch=epoch,
                 sequence=int(log.sequences[at]),

@@ -103,13 +103,28 @@ def _send(tables: dict[str, list[Row]], value: int, **changes: object) -> None:
     row.update(changes)
 
 
+def fenced(tables: dict[str, list[Row]], epoch: int = 1) -> None:
+    """The second transaction failed, and a new epoch for its producer aborted it."""
+    _send(tables, B, outcome="fail")
+    tables["replica_records"][-1].update(producer_epoch=epoch)
+
+
+def test_a_second_transaction_that_a_new_epoch_aborted_had_the_epoch_before_it() -> None:
+    """As librdkafka does after OUT_OF_ORDER_SEQUENCE_NUMBER. Nobody gets the marker's epoch."""
+    on = history(fenced)
+    assert list(used_twice(on)) == [B]
+    assert labels(inconsistent_offsets.CHECKER, on) == EXCUSED
+
+
 NOT_IT: dict[str, Change] = {
     "the first one was acknowledged": lambda t: _send(t, A, acked=True, offset=0),
     "the first one committed": lambda t: _send(t, A, outcome="ok"),
     "nobody knows how the first one ended": lambda t: _send(t, A, outcome="info"),
     "it is another client's": lambda t: _send(t, A, transactional_id="t-7"),
     "it was sent later": lambda t: _send(t, A, invoke_ns=9 * S, complete_ns=10 * S),
-    "the epoch rose in between": lambda t: t["replica_records"][-1].update(producer_epoch=1),
+    "the epoch rose, and the second one was not aborted": (
+        lambda t: t["replica_records"][-1].update(producer_epoch=1)
+    ),
     "no second marker is there": lambda t: t["replica_records"].pop(),
     "the second marker is another producer's": (
         lambda t: t["replica_records"][-1].update(producer_id=5)
@@ -117,6 +132,34 @@ NOT_IT: dict[str, Change] = {
     "nobody sent what stands there": lambda t: t["sends"].pop(0),
     "nothing stands there": lambda t: t["replica_records"].pop(0),
 }
+
+
+def _with_record_of_next_epoch(tables: dict[str, list[Row]]) -> None:
+    fenced(tables)
+    (record,) = log("n1", (3, D), start=5)
+    tables["replica_records"].append({**record, "producer_epoch": 1})
+    tables["replica_states"] = [state("n1", 6, 6)]
+
+
+def _with_first_aborted_by_new_epoch(tables: dict[str, list[Row]]) -> None:
+    fenced(tables)
+    tables["replica_records"][1].update(producer_epoch=1)
+
+
+NOT_FENCED: dict[str, Change] = {
+    "the epoch rose by two": lambda t: fenced(t, 2),
+    "a record has the next epoch": _with_record_of_next_epoch,
+    "a new epoch aborted the first one, too": _with_first_aborted_by_new_epoch,
+}
+
+
+@pytest.mark.parametrize("change", NOT_FENCED.values(), ids=NOT_FENCED)
+def test_a_marker_of_another_epoch_does_not_show_that_the_epoch_was_the_same(
+    change: Change,
+) -> None:
+    on = history(change)
+    assert not used_twice(on)
+    assert labels(inconsistent_offsets.CHECKER, on) == ((), ())
 
 
 @pytest.mark.parametrize("change", NOT_IT.values(), ids=NOT_IT)
