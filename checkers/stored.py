@@ -62,6 +62,7 @@ from checkers.transactions import (
 )
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
+from cluster.nodes import broker_names, controller_names
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES, Sight
 from results.record.milestones import DRAINED, Milestone
@@ -78,6 +79,7 @@ from results.record.whole import written_whole
 
 _OPS_STREAMS = (
     "op_invocations", "op_completions", "send_invocations", "send_completions", "polled",
+    "assignments",
 )  # fmt: skip
 """The streams that must exist for every worker and for the final reader, with any plan."""
 _POLLS_AT_ONCE = 1_000_000
@@ -214,14 +216,17 @@ def missing_streams(paths: RunPaths) -> list[Problem]:
 
 
 def _tellers(paths: RunPaths, plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield the streams (table, writer) with the faults and with the answers of each broker."""
+    """Yield the streams (table, writer) with the faults and with the answers of each server."""
     yield "faults", _NEMESIS
-    if Sight.LEADER_EPOCHS not in read_declared(paths, plan)[0].sees:
-        return
-    if plan.kept_outside:
-        yield "leadership", f"{_OBSERVER}{ZOOKEEPER}"
-    for broker in plan.broker_ids or range(1, plan.nodes + 1):
-        yield from ((table, f"{_OBSERVER}n{broker}") for table in ("leadership", "replica_states"))
+    sees, brokers = read_declared(paths, plan)[0].sees, broker_names(plan)
+    if Sight.LEADER_EPOCHS in sees:
+        if plan.kept_outside:
+            yield "leadership", f"{_OBSERVER}{ZOOKEEPER}"
+        for node in brokers:
+            yield from ((table, f"{_OBSERVER}{node}") for table in ("leadership", "replica_states"))
+    if plan.has_quorum and Sight.QUORUM in sees:
+        for node in (*brokers, *controller_names(plan)):
+            yield "quorum_states", f"{_OBSERVER}{node}"
 
 
 def _main_ns(milestones: Iterable[Milestone]) -> int | None:

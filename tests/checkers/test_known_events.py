@@ -58,7 +58,7 @@ def test_a_cut_stream_of_events_counts_and_no_clients_stream(unit: str, tmp_path
     ("system", "wanted"),
     [
         ("kafka:3.9.1", {f"observer-n{at}" for at in (1, 2, 3)}),
-        ("kafka:3.9.1:controllers", {f"observer-n{at}" for at in (1, 2, 3)}),
+        ("kafka:3.9.1:controllers", {f"observer-n{at}" for at in (1, 2, 3, 101, 102, 103)}),
         ("kafka:3.9.1:zookeeper", {"observer-n1", "observer-n2", "observer-n3", "observer-zk"}),
     ],
 )
@@ -83,6 +83,18 @@ def test_a_run_without_the_nemesis_stream_is_not_judged_as_if_there_were_no_faul
     assert verdict.valid is Validity.UNKNOWN
     assert "the stream faults.nemesis.arrows is missing" in verdict.unknown_because
     assert not load_facts(root).events_known
+
+
+@pytest.mark.parametrize("name", ["assignments.worker-0", "quorum_states.observer-n2"])
+def test_without_moves_or_answers_about_the_quorum_nothing_is_sure(
+    name: str, tmp_path: Path
+) -> None:
+    """A reader that was moved seems to go back; a quorum that nobody asked seems to be sound."""
+    root = FaithfulRun(1).write(tmp_path / "t" / "run")
+    (RunPaths(root).live / f"{name}.arrows").unlink()
+    (verdict,) = judge_runs([root], engine="local")
+    assert verdict.valid is Validity.UNKNOWN
+    assert f"the stream {name}.arrows is missing" in verdict.unknown_because
 
 
 @pytest.mark.parametrize("text", ["{", None])
