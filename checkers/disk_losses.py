@@ -198,6 +198,7 @@ def _losses(
             nodes=nodes if "" in named else named,
             topic=topic,
             partition=partition,
+            replicas=len(spans),
             end_after=ends_after[-1],
             least_after=ends_after[0] if ends_after[0] < ends_after[-1] else None,
             end_before=max(before for _, before, _ in spans),

@@ -39,6 +39,8 @@ class DiskLoss:
     Attributes:
         nodes: The nodes that were hit.
         topic, partition: The partition. If it is unknown which partitions lost records: "" and -1.
+        replicas: How many replicas the fault's row lists; None: one on each of the nodes. A target
+            of the fault need not have a replica of the partition.
         end_after: The highest log end offset (exclusive) on any of the nodes after the loss.
         least_after: The lowest log end offset on any of the nodes after the loss. None means that
             all nodes have the same log end offset.
@@ -60,6 +62,7 @@ class DiskLoss:
     began_ns: int = -1
     healed_ns: int = -1
     least_after: int | None = None
+    replicas: int | None = None
     excuse: str
 
     @property

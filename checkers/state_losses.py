@@ -3,8 +3,8 @@
 Coordinators store their state as records of internal topics. A disk fault may remove such records.
 The record of a run does not show the ISR of internal topics. So a loss has one of these labels:
 
-- The excuse of the fault, if as many nodes as there are replicas lost records of the same
-  partition, and no heal ended a loss before the last loss began.
+- The excuse of the fault, if as many replicas as there are lost records of the same partition, on
+  different nodes, and no heal ended a loss before the last loss began.
 - `unconfirmed-fault`, if this is true only together with faults that were not confirmed.
 - `last-copies`, if some node lost records: it may have been the only member of the ISR.
 
@@ -109,6 +109,9 @@ def _together(took: Sequence[DiskLoss], copies: int) -> set[str]:
             for loss in took
             if loss.began_ns <= last.began_ns and not 0 <= loss.healed_ns < last.began_ns
         ]
-        if len(frozenset[str]().union(*(loss.nodes for loss in at_once))) >= copies:
+        nodes = frozenset[str]().union(*(loss.nodes for loss in at_once))
+        # A target of a fault need not have a replica.
+        listed = sum(loss.replicas or len(loss.nodes) for loss in at_once)
+        if min(len(nodes), listed) >= copies:
             return {loss.excuse for loss in at_once}
     return set()

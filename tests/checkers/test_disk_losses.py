@@ -341,7 +341,8 @@ def told(row: Row) -> tuple[DiskLoss, ...]:
 
 
 def test_losses_are_read_from_the_effects_of_confirmed_faults() -> None:
-    assert told(fault()) == (replace(cut("n1", "n2", after=5, before=9, began=S), least_after=3),)
+    whole = cut("n1", "n2", after=5, before=9, began=S)
+    assert told(fault()) == (replace(whole, least_after=3, replicas=2),)
     assert told(fault(kind="kill")) == ()
     for damaged in (None, "{", "{}", "[]", '{"replicas": 7}', '{"replicas": [{"topic": "log-0"}]}'):
         assert told(fault(effect=damaged)) == ()
@@ -377,10 +378,13 @@ def test_each_kind_tells_in_its_own_words_what_it_took() -> None:
     flips = [{**place, "base_offset": 4, "end_offset": 5, "log_end": 9}]
     flipped = {"flips": flips, "ran_s": 0.5}
     assert told(fault(kind="wipe", effect=json.dumps(wiped))) == (
-        cut("n1", "n2", after=2, before=9, excuse="wipe", began=S),
+        replace(cut("n1", "n2", after=2, before=9, excuse="wipe", began=S), replicas=1),
     )
     assert told(fault(kind="bit-flip", effect=json.dumps(flipped))) == (
-        cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2, began=S),
+        replace(
+            cut("n1", "n2", after=4, before=9, excuse="bit-flip", until=S * 3 // 2, began=S),
+            replicas=1,
+        ),
     )
     # Of each node one partition was hit, and not always the same.
     apart = [
@@ -413,7 +417,9 @@ def test_a_runs_folder_tells_of_its_losses(tmp_path: Path) -> None:
     root = run.write(tmp_path / "t" / "dark")
     judge_runs([root], engine="local")
     assert load_facts(root).disk_losses == (
-        replace(cut("n1", "n2", after=5, before=9, began=S, healed=3 * S), least_after=3),
+        replace(
+            cut("n1", "n2", after=5, before=9, began=S, healed=3 * S), least_after=3, replicas=2
+        ),
     )
 
 

@@ -204,9 +204,15 @@ def test_the_sentences_name_who_was_told_what() -> None:
 
 
 def loss(
-    *nodes: str, topic: str = GROUPS, partition: int = 1, end_after: int = 3, began_ns: int = -1
+    *nodes: str,
+    topic: str = GROUPS,
+    partition: int = 1,
+    end_after: int = 3,
+    began_ns: int = -1,
+    replicas: int | None = None,
 ) -> DiskLoss:
     return DiskLoss(
+        replicas=replicas,
         nodes=frozenset(nodes),
         topic=topic,
         partition=partition,
@@ -227,6 +233,10 @@ LATE = 30
     [
         ((), 1, ()),
         ((loss("n1", "n2", "n3"),), 1, ("power-loss",)),
+        ((loss("n1", "n2", "n3", replicas=3),), 1, ("power-loss",)),
+        ((loss("n1", "n2", "n3", replicas=1),), 1, ("last-copies",)),  # The others had none.
+        ((loss("n1", "n2", replicas=1), loss("n3", replicas=1)), 1, ("last-copies",)),
+        ((loss("n1", "n2", replicas=2), loss("n3", replicas=1)), 1, ("power-loss",)),
         ((loss("n1", "n2", "n3"),), LATE, ()),
         ((loss("n1", "n2", "n3", began_ns=7 * S),), 1, ()),  # It began after the answer.
         ((loss("n1", "n2"),), 1, ("last-copies",)),
