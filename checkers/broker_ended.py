@@ -17,8 +17,9 @@ a signal shows nothing about the broker.
 What would not prove it: each of the following facts explains an end.
 
 - The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
-  lost-flushes. The family lost-flushes explains only the end of the process that was hit, and the
-  end of the next one.
+  lost-flushes. Once such a fault is over, it explains only the end of the process that was hit, and
+  the end of the next one. More than 60 s after the fault, it is unknown whether the fault was the
+  cause, so the anomaly is not trusted.
 - The end comes during a fault that stopped writes (disk-full, read-only), or shortly after it.
 - The process itself got errors from its disk (disk-errors). An unreadable page of a mapped file
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
@@ -45,8 +46,8 @@ import signal
 from checkers.facts import NOTED, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, seconds, texts_in
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Findings, Premise, Promise, Proof, Scope
-from checkers.reasons_to_end import STARVING, End, explains
+from checkers.protocol import Chapter, Checker, Findings, Labels, Premise, Promise, Proof, Scope
+from checkers.reasons_to_end import STARVING, End, explains, may_explain
 from checkers.reigns import between
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
@@ -141,17 +142,23 @@ def _check(group: Group, *, outside: bool) -> Findings:
             if each.outside is outside and not explains(group, each)
         ],
         lambda end: _describe(group, end, OUTSIDE if outside else NAME),
+        lambda end: _labels(group, end),
     )
+
+
+def _labels(group: Group, end: End) -> Labels:
+    return (), (Premise.SHOWN_CAUSE.value,) if may_explain(group, end) else ()
 
 
 def _describe(group: Group, end: End, name: str) -> Anomaly:
     bad = [line for line in end.said if " INFO " not in line] or end.said
     last = f"; its last output: {bad[-1]}" if bad else ""
+    old = may_explain(group, end)
+    why = "long after a fault had taken its data" if old else "and no fault had caused this"
     return anomaly_at(
         group,
         name,
-        sentence=f"{end.node} {end.how}, and no fault had caused this (detected at"
-        f" {seconds(end.seen_ns)}){last}",
+        sentence=f"{end.node} {end.how}, {why} (detected at {seconds(end.seen_ns)}){last}",
         evidence={"node": end.node, "how": end.how, "seen_ns": end.seen_ns, "said": list(end.said)},
     )
 

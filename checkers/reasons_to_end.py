@@ -37,6 +37,8 @@ _LATE = "slow-disks"
 """The fault family that delays all requests to a real disk."""
 _GOES_DOWN_NS = 30 * NS_PER_S
 """The maximum time from a broker's decision to give up until Logquake notices the broker's end."""
+_RECOVERS_NS = 60 * NS_PER_S
+"""After this time, a broker usually has fetched the data again that a fault took from its disk."""
 _STARTING = ("kill", "stop", "rolling-restart")
 """Each of these faults stops a broker. The fault ends when that broker has registered again."""
 _SHUTTING_OUT = (
@@ -136,6 +138,12 @@ class _Fault:
         """Return whether the fault targeted the process's node before the process ended."""
         return end.node in self.nodes and self.asked_ns <= end.seen_ns
 
+    @property
+    def took_data(self) -> bool:
+        """Whether the fault may have taken data from the disks of its targets."""
+        lied = self.family == LYING and not took_nothing(self.spec, self.effect)
+        return self.kind in _TAKING or lied
+
     def was_over(self, at_ns: int) -> bool:
         """Return whether the fault was healed before a time."""
         return 0 <= self.healed_ns < at_ns
@@ -205,17 +213,26 @@ def explains(group: Group, end: End) -> bool:
     )
 
 
-def _of_disk(fault: _Fault, end: End) -> bool:
-    """Return whether a fault of the node's disk may be the reason why the process ended.
+def may_explain(group: Group, end: End) -> bool:
+    """Return whether a process may have ended because a fault had taken data long before."""
+    return not (end.disk_failed or (end.outside and end.signalled)) and any(
+        each.hit(end) and each.took_data and _may_lack(each, end) for each in group.view(_faults)
+    )
 
-    A fault that loses flushed writes stops the broker. The next incarnation starts on the remaining
-    data. The second incarnation after the fault has fetched the missing records, so the fault does
-    not explain its end.
+
+def _may_lack(fault: _Fault, end: End) -> bool:
+    """Return whether a process ran on a disk from which a fault had taken data.
+
+    Such a fault stops the broker. The next incarnation starts on the remaining data. The second
+    incarnation after the fault has fetched the missing records, if the fault was over by then.
     """
-    if fault.kind in _TAKING:
-        return True
-    if fault.family == LYING:
-        return not took_nothing(fault.spec, fault.effect) and fault.lives_since(end) in {None, 0, 1}
+    return fault.lives_since(end) in {None, 0, 1} or not fault.was_over(end.seen_ns)
+
+
+def _of_disk(fault: _Fault, end: End) -> bool:
+    """Return whether a fault of the node's disk may be the reason why the process ended."""
+    if fault.took_data:
+        return _may_lack(fault, end) and not fault.was_over(end.seen_ns - _RECOVERS_NS)
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
     breaks = fault.family == _BREAKING and _gives_reason(fault, end.node)

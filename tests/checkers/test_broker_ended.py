@@ -185,6 +185,26 @@ def test_lost_flushes_explain_an_end_of_that_life_and_the_next_one(
     assert left_of(BY_ITSELF, none, ended("1")), "no log was cut"
 
 
+@pytest.mark.parametrize("kind", ["wipe", "bit-flip", "power-loss", "lost-flushes"])
+def test_data_that_a_fault_took_explains_no_end_at_any_distance(kind: str) -> None:
+    """The process after that fetches the data again, and the one after it never lacked any."""
+    spec = '{"family": "lost-flushes", "begun": true, "incarnations": {"n2": 1}}'
+    fault = broken_disk("", kind=kind, spec=spec, healed_ns=20 * S)
+    for life, at_s, left in ((1, 30, 0), (2, 80, 0), (2, 81, 1), (3, 30, 1), (3, 400, 1)):
+        end = ended("1", life=life, at_s=at_s)
+        assert left_of(BY_ITSELF, fault, end) == left
+        assert left_of(BY_ITSELF, {**fault, "healed_ns": None}, end) == 0
+
+    def broken(life: int) -> tuple[str, ...]:
+        about = facts(milestones=(WATCHED, ended("1", life=life, at_s=400)))
+        (found_one,) = found(BY_ITSELF, group(about, faults=[fault])).anomalies
+        assert ("long after a fault had taken its data" in found_one.sentence) is (life == 2)
+        return found_one.broken_premises
+
+    assert broken(2) == ("shown-cause",)
+    assert broken(3) == ()
+
+
 @pytest.mark.parametrize("kind", ["wipe", "lost-flushes", "disk-errors", "power-loss"])
 def test_no_fault_explains_an_end_above_a_file_system_of_ours_that_failed(kind: str) -> None:
     end = ended("1")
