@@ -19,6 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from checkers.changes import NEVER_NS
 from checkers.client_reasons import (
     doubt,
     hold,
@@ -59,6 +60,7 @@ class AbortedRead:
         transactional: Whether the op was a transaction.
         offset: The offset at which the first reader (lowest op id) got the value.
         readers: The ops that read the value.
+        read_ns: When the first of them ended; the largest integer if unknown.
     """
 
     value: int
@@ -66,6 +68,7 @@ class AbortedRead:
     transactional: bool
     offset: int
     readers: tuple[int, ...]
+    read_ns: int
 
 
 def _aborted_reads(group: Group) -> list[AbortedRead]:
@@ -77,6 +80,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
     at, polls = at[hit], select(polls, hit)
     transactional = present(sends, "txn_id")[at]
     writers, readers = ints(sends, "op_id")[at], ints(polls, "op_id")
+    ended_ns = np.where(present(polls, "complete_ns"), ints(polls, "complete_ns"), NEVER_NS)
     told = equal(polls, "isolation", READ_COMMITTED) & (writers != readers)
     wrong = np.flatnonzero(~transactional | told)
     wrong = wrong[np.argsort(at[wrong], kind="stable")]
@@ -92,6 +96,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
                 transactional=in_txn,
                 offset=offset,
                 readers=tuple(np.unique(readers[wrong[one:end]]).tolist()),
+                read_ns=int(ended_ns[wrong[one:end]].min()),
             )
             for value, writer, in_txn, offset, (one, end) in rows
         ),
@@ -129,7 +134,8 @@ def _labels(group: Group, read: AbortedRead) -> Labels:
     if not read.transactional:
         return (), ()
     sends = group.table("sends")
-    return marker_lost(group, select(sends, ints(sends, "value") == read.value)), ()
+    send = select(sends, ints(sends, "value") == read.value)
+    return marker_lost(group, send, missed_ns=read.read_ns), ()
 
 
 def _describe(group: Group, read: AbortedRead) -> Anomaly:

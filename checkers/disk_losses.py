@@ -241,7 +241,9 @@ Each kind has the same name as its excuse.
 """
 
 
-def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
+def lost_on_disks(
+    group: Group, offset: int, known_ns: int, *, missed_ns: int = _ANY
+) -> tuple[str, ...]:
     """Return the excuses of the faults that removed an offset from every replica of a partition.
 
     Args:
@@ -249,6 +251,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         offset: The record's offset, -1 if unknown.
         known_ns: When the record was known to be in the log (its acknowledgement). If it is -1
             (unknown), nothing is excused.
+        missed_ns: When the record was missing. Losses that began later do not count.
 
     Returns:
         The excuses of these faults, or the reasons why the loss is uncertain (`DISK_DOUBTS`). The
@@ -259,6 +262,7 @@ def lost_on_disks(group: Group, offset: int, known_ns: int) -> tuple[str, ...]:
         for loss in group.facts.disk_losses
         if loss.concerns(group.topic, group.partition)
         and 0 <= known_ns <= _told_until_ns(group, loss)
+        and loss.began_ns <= missed_ns
         and (offset < 0 or loss.end_after <= offset)
     ]
     if not took:

@@ -32,7 +32,7 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
     return ~log.holds(offsets, values)
 
 
-def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
+def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = _BEHIND_ALL) -> tuple[str, ...]:
     """Return the excuses for the loss of a transaction's marker, if its record is still in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
@@ -43,6 +43,7 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     Args:
         group: The run's rows of one partition.
         send: The record's row of `sends`; an empty table if the row is unknown.
+        missed_ns: When the marker was missing. Losses on disks that began later do not count.
     """
     if not send.num_rows:
         return ()
@@ -58,8 +59,8 @@ def marker_lost(group: Group, send: pa.Table) -> tuple[str, ...]:
     for end in {max(offset, loss.end_after) for loss in group.facts.disk_losses}:
         # A marker is written at any time after the send began.
         for at_ns in (begun_ns, known_ns):
-            found.update(lost_on_disks(group, end, at_ns))
-    needed_ns = _next_ended_ns(group, send)
+            found.update(lost_on_disks(group, end, at_ns, missed_ns=missed_ns))
+    needed_ns = min(missed_ns, _next_ended_ns(group, send))
     found |= disk_reasons(group.facts, TRANSACTIONS, known_ns=begun_ns, needed_ns=needed_ns)
     return tuple(sorted(found))
 

@@ -1,9 +1,11 @@
 """A marker that was written and lost again is laid on nobody, and shows no read to be early."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from checkers import aborted_read
 from checkers.cycles import CHECKERS as CYCLES
 from checkers.protocol import Proved
 from checkers.unseen import INCOMPLETE_CHECKER
@@ -22,6 +24,7 @@ from tests.checkers.test_reasons_of_transactions import (
     marker,
     of_txns,
 )
+from tests.checkers.test_transaction_reads import polled, sent, state_lost, txn
 
 
 def test_a_marker_may_have_been_written_and_lost() -> None:
@@ -84,3 +87,20 @@ def test_the_coordinator_alone_is_not_blamed_for_what_a_log_may_have_lost() -> N
     assert told(line) == (
         f"{alone}, or the marker was lost: n1 may have lost its log from offset 2 on"
     )
+
+
+@pytest.mark.parametrize(("read_s", "excuses"), [(14, ()), (15, ("power-loss",))])
+@pytest.mark.parametrize("topic", ["log-0", "__transaction_state"])
+def test_no_marker_is_missed_before_it_is_lost(
+    topic: str, read_s: int, excuses: tuple[str, ...]
+) -> None:
+    """The first of two readers decides: the other one got the record after the loss."""
+    about = state_lost("n1", "n2", "n3", topic=topic)
+    if topic == "log-0":
+        losses = (replace(each, partition=0) for each in about.disk_losses)
+        about = txn(disk_losses=tuple(losses))
+    times: Row = {"invoke_ns": 10 * S, "complete_ns": 11 * S}
+    reads = [{**polled(A, 0, op=at), "complete_ns": at * S} for at in (40, read_s)]
+    on = group(about, sends=[{**sent(A, 0, outcome="fail"), **times}], polls=reads)
+    (told,) = aborted_read.CHECKER.check(on).anomalies
+    assert told.excuses == excuses
