@@ -279,8 +279,12 @@ def lost_on_disks(
         return excuses
     if _hit_together(group, took, offset, replicas, count=all_of):
         return (Excuse.UNCONFIRMED.value,)
+    # More nodes than replicas: one log was not read, or a replica was moved.
+    least = group.members if len(replicas) > group.members and not blind else least
     last_ones = _hit_the_isr(group, took, offset, known_ns=known_ns)
-    last_ones |= blind and bool(_hit_together(group, took, offset, replicas, count=least))
+    last_ones |= least is not None and bool(
+        _hit_together(group, took, offset, replicas, count=least)
+    )
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
 
 

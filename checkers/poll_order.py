@@ -134,7 +134,6 @@ def _findings(
     group: Group, name: str, steps: Steps, order: VersionOrder | None, *, rows: int
 ) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
-    given = ints(group.table("polls"), "offset")[steps.at]
     unclean = _over_an_unclean_election(group, name, steps)
     lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
     if name in _GOING_BACK:
@@ -143,7 +142,7 @@ def _findings(
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
     found = step_findings(
         rows,
-        given,
+        ints(group.table("polls"), "offset")[steps.at],
         story.describe,
         {**lost, Excuse.REBALANCE: steps.rebalanced | _sent_to_the_start(group, name, steps)},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
@@ -198,11 +197,12 @@ def _sent_back(group: Group, steps: Steps) -> Mask:
 def _rest_on_others(facts: RunFacts) -> set[str]:
     """Return the anomalies whose check also needs rows of other ops than the reader's.
 
-    If an assignment is missing from the run's record, the reader's move looks like a skip. If the
-    sends of an aborted transaction are missing, a reader that skipped the aborted records seems to
-    skip committed records.
+    If an assignment is missing from the run's record, the reader's move looks like a skip. Members
+    of groups move inside of an op, too. If the sends of an aborted transaction are missing, a
+    reader that skipped the aborted records seems to skip committed records.
     """
-    return {SKIP, NONMONOTONIC} | ({INT_SKIP} if facts.plan.transactional else set())
+    inside = {INT_NONMONOTONIC, INT_SKIP} if facts.plan.is_grouped else set()
+    return {SKIP, NONMONOTONIC} | inside | ({INT_SKIP} if facts.plan.transactional else set())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

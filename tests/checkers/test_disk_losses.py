@@ -98,6 +98,23 @@ def test_a_loss_is_not_excused_if_a_replica_should_have_kept_it() -> None:
     assert lost(cut("n1"), nodes=("n1",)) == ()  # Nothing is known of the other replica.
 
 
+def test_where_a_log_was_not_read_its_node_is_unknown_among_the_others() -> None:
+    def excuses(*hit: str, read: int = 2) -> tuple[str, ...]:
+        on = group(
+            facts(plan={"replication": 3, "nodes": 5}, disk_losses=(cut(*hit),)),
+            sends=[ack(A, 0)],
+            leadership=[leads(1, 0)],
+            replica_states=[state(f"n{node}", 0) for node in range(1, 1 + read)],
+        )
+        (anomaly,) = found(lost_write.CHECKER, on).anomalies
+        return anomaly.excuses
+
+    assert excuses("n1", "n2", "n3", read=3) == ("power-loss",)
+    assert excuses("n1", "n2", "n3") == ("last-copies",)
+    assert excuses("n1", "n2") == ()
+    assert excuses("n1", "n4", "n5", read=3) == ()
+
+
 def test_a_busy_client_may_know_late_what_was_acknowledged_before_the_brokers_died() -> None:
     late_ns = 400_000_000  # No Kafka that was started then answers anybody by now.
     assert lost(cut("n1", "n2"), acked_ns=2 * S + late_ns) == ("power-loss",)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.lost_write import CHECKER as LOST_WRITE
@@ -434,6 +436,16 @@ def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_o
         "poll-skip": ("whole-record",), "nonmonotonic-poll": ("whole-record",),
         "int-poll-skip": (), "int-nonmonotonic-poll": (),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "broken"), [("log", ()), ("groups", ("whole-record",))])
+def test_without_all_assignments_a_member_of_a_group_may_have_moved_inside_of_an_op(
+    workload: str, broken: tuple[str, ...]
+) -> None:
+    about = facts(plan={"workload": workload}, cut_streams=True)
+    on = group(about, polls=[*got(0, 2, 1, op=1), *ELSEWHERE])
+    for checker in (INT_SKIP_CHECKER, INT_NONMONOTONIC_CHECKER):
+        assert found(checker, on).anomalies[0].broken_premises == broken
 
 
 def test_without_all_sends_nobody_knows_what_was_aborted() -> None:
