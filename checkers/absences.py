@@ -11,6 +11,7 @@ import pyarrow as pa
 from checkers.columns import equal, ints, present, select, texts
 from checkers.disk_losses import heal_begun_ns
 from checkers.facts import Absence, Disturbance
+from checkers.protocol import Excuse
 
 _AWAY = frozenset({None, "T", "Z", "X"})
 """The states (see `/proc/PID/stat`) of a process that answers no request.
@@ -26,7 +27,8 @@ def absences(faults: pa.Table) -> tuple[Absence, ...]:
     """Return the periods in which a broker was certainly down or paused because of a fault.
 
     A period begins when the fault is confirmed. Before that, the broker may still have been alive.
-    A period ends when the heal begins. After that, the broker may have come back.
+    A period ends when the heal begins. After that, the broker may have come back. A flipped bit
+    gives no period: when it is confirmed, the brokers run again.
     """
     seen = select(faults, present(faults, "confirmed_ns") & present(faults, "healed_ns"))
     rows = zip(
@@ -65,10 +67,11 @@ def _absences(effect: str, heal: str, confirmed_ns: int, healed_ns: int) -> Iter
     try:
         told = json.loads(effect)
         seen = [(str(each["node"]), each["state_after"]) for each in told["processes"]]
+        again = told.get("kind") == Excuse.FLIP.value
     except _BROKEN:
         return
     until_ns = heal_begun_ns(heal, healed_ns)
-    if until_ns > confirmed_ns:
+    if until_ns > confirmed_ns and not again:
         yield from (
             Absence(node=node, from_ns=confirmed_ns, until_ns=until_ns, gone=state in _ENDED)
             for node, state in seen
