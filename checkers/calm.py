@@ -14,7 +14,7 @@ import pyarrow as pa
 from checkers.columns import Ints, ints, present, select
 from checkers.disk_losses import was_begun
 from results.record.clock import NS_PER_S
-from results.record.milestones import Milestone
+from results.record.milestones import ENDED, MAX_NS, Milestone
 from results.record.plan import Plan
 
 SILENT_NS = 5 * NS_PER_S
@@ -28,9 +28,10 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     A fault that never began needs no heal. If a fault's own heal was not confirmed, the time of the
     `healed` milestone is used instead. The milestone must have succeeded, or must have failed only
     because running brokers did not register. The milestone is also used if the plan has faults but
-    no recorded fault began, because rows may be missing. If the plan has no faults, the result is
-    the start of the main phase. For a scenario without recorded faults, the result is also the
-    start of the main phase.
+    no recorded fault began, because rows may be missing. It is also used if a broker ended or was
+    paused before it, because only the heal of everything starts such a broker again. If the plan
+    has no faults, the result is the start of the main phase. For a scenario without recorded
+    faults, the result is also the start of the main phase.
 
     Args:
         faults: Rows of `faults`.
@@ -46,9 +47,11 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
         return reached["main"].at_ns if "main" in reached else None
     begun = select(faults, was_begun(faults))
     last = int(ints(begun, "healed_ns").max(initial=-1))
-    if begun.num_rows and present(begun, "healed_ns").all():
-        return last
     healed = reached.get("healed")
+    ends = [each.at_ns for each in milestones if each.name == ENDED]
+    restarted = healed is not None and min(ends, default=MAX_NS) <= healed.at_ns
+    if begun.num_rows and present(begun, "healed_ns").all() and not restarted:
+        return last
     if healed is None or ("failed" in healed.detail and "undone" not in healed.detail):
         return None
     return max(last, healed.at_ns)

@@ -1,6 +1,7 @@
 """What must come back within the budgets: sends, a leader, the in-sync replicas."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from checkers import isr_not_restored, slow_election, unavailable
 from checkers.calm import calm_from_ns
 from checkers.facts import RunFacts
 from checkers.protocol import Checker
-from results.record.milestones import Milestone
+from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass
 from tests.checkers.partition_rows import A, S, ack, facts, found, group, read, sentences, timed_out
@@ -77,6 +78,24 @@ def test_what_never_began_had_not_to_be_healed() -> None:
     rows = [{**row, "spec": json.dumps({"begun": row["healed_ns"] is not None})} for row in rows]
     faults = pa.Table.from_pylist(rows, schema=TABLES["faults"])
     assert calm_from_ns(faults, [failed], PLAN) == 5
+
+
+def test_a_broker_that_ended_had_no_peace_before_the_heal_started_it_again() -> None:
+    """A fault explains the end, after its own heal: nobody starts that broker until the sweep."""
+    end, faults = Milestone(name=ENDED, at_ns=102 * S, detail={"node": "n1"}), healed(CALM)
+    milestones = stones(main=S, healed=190 * S)
+    reports = [isr(-1, 2, 1, 3), *(isr(at, 2, 3) for at in range(90)), isr(92, 2, 1, 3)]
+
+    def anomalies(*more: Milestone) -> int:
+        calm = calm_from_ns(faults, [*milestones, *more], PLAN)
+        given = group(about(calm_from_ns=calm), leadership=reports)
+        return len(found(isr_not_restored.CHECKER, given).anomalies)
+
+    assert anomalies(end) == 0
+    assert anomalies(), "nothing but the broker kept it out"
+    assert anomalies(replace(end, at_ns=191 * S)), "it ended later"
+    failed = Milestone(name="healed", at_ns=190 * S, detail={"failed": "n1 could not be restored"})
+    assert calm_from_ns(faults, [failed, end], PLAN) is None
 
 
 def test_what_was_not_healed_gives_no_peace() -> None:
