@@ -310,11 +310,10 @@ class Arena:
         self.progress.phase("stopping the brokers")
         view = cluster.view()
         ended = cluster.stop(STOP_LIMIT_S)
-        # A server that was not yet up may fail when it is stopped (Kafka with ZooKeeper does).
+        # A server that was not yet up may fail when it is stopped (Kafka with ZooKeeper does). A
+        # server may also end while others stop, before its own turn.
         up = {*(view.registered if view else ()), *cluster.controllers}
-        self._note_ends(
-            cluster, [each for each in cluster.ended() if each.told and each.node in up]
-        )
+        self._note_ends(cluster, [each for each in cluster.ended() if each.node in up])
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)
         self.hosts.down()

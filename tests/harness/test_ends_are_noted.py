@@ -20,7 +20,7 @@ from harness.interrupt import Interrupts
 from harness.progress import Progress, Snapshot
 from harness.world import RealWorld
 from results.record.clock import RunClock
-from results.record.milestones import load_milestones
+from results.record.milestones import ENDED, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.checkers.faithful_clients import Row
@@ -90,6 +90,29 @@ def test_a_code_that_is_known_later_is_no_second_end(tmp_path: Path) -> None:
 def test_who_stood_still_and_then_ended_did_both(tmp_path: Path) -> None:
     codes = [each["code"] for each in noted(tmp_path, [STOPPED], [STOPPED], [EXIT], [EXIT])]
     assert codes == ["stopped", "1"]
+
+
+class Stopping(Told):
+    """A cluster whose only broker has been stopped, and that tells who ended meanwhile."""
+
+    nodes, controllers = ("n1",), ("n2",)
+
+    def view(self) -> None:
+        return None
+
+    def stop(self, _limit_s: float) -> dict[str, bool]:
+        return {"n1": True, "n2": False}
+
+    def collect(self, _folder: Path) -> None: ...
+
+
+def test_a_server_that_ends_while_others_stop_is_noted(tmp_path: Path) -> None:
+    """Brokers stop before their controller: its turn never came."""
+    arena = arena_in(tmp_path)
+    arena.stop(cast("KafkaCluster", Stopping([EXIT])))
+    (end,) = [each for each in load_milestones(arena.paths.milestones) if each.name == ENDED]
+    assert (end.detail["node"], end.detail["code"], "told" in end.detail) == ("n2", "1", False)
+    assert len(CHECKER.check(group(facts(milestones=(end,)))).anomalies) == 1
 
 
 def test_a_failed_stop_says_so(tmp_path: Path) -> None:
