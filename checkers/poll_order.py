@@ -167,12 +167,12 @@ def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
     """
     polls = group.table("polls")
     offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
-    if name in _GOING_BACK:
+    if name in _GOING_BACK or group.facts.plan.transactional:
         return unclean_elections(group).took(offsets)
     values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1: appended value
     told = np.append(ints(polls, "leader_epoch"), NONE)
     both = np.minimum(told[steps.since], told[steps.at])
-    return took_values(group, offsets, values, None if group.facts.plan.transactional else both)
+    return took_values(group, offsets, values, both)
 
 
 def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:

@@ -9,9 +9,10 @@ broker could lead.
 Both facts are known for an election that a fault requested. The replica reported its high watermark
 before the fault began. All in-sync replicas were dead when that replica began to lead. If instead
 the plan permits unclean elections, the time of such an election is unknown. An old leader that is
-cut off may continue to accept records for a while. So each unclean election may have lost any
-record of an earlier epoch. But the election did not lose records of the election's own epoch or of
-later epochs. The epoch of a record comes from a copy in a log, or from a reader.
+cut off may continue to accept records until it learns the new epoch. So each unclean election may
+have lost any record of an earlier epoch that was sent before all brokers knew the new epoch. But
+the election did not lose records of the election's own epoch or of later epochs. The epoch of a
+record comes from a copy in a log, or from a reader.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from checkers.acknowledger import FILES, KNOWN_NS
 from checkers.columns import (
     NONE,
     Ints,
@@ -190,7 +192,7 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
     told = select(log, equal(log, "unclean", True))  # noqa: FBT003 - a value
     for epoch in sorted(set(ints(told, "leader_epoch").tolist())):
         if group.facts.plan.unclean_elections:
-            yield Unclean(epoch=epoch, last=epoch, start=0, until_ns=_NEVER)
+            yield Unclean(epoch=epoch, last=epoch, start=0, until_ns=_known_ns(group, epoch))
             continue
         for order in _orders(group):
             if order.may_be(epoch):
@@ -208,6 +210,21 @@ def _without_log(group: Group) -> Iterator[Unclean]:
     for order in _orders(group):
         epoch, last = max(_FIRST, order.after_epoch + 1), order.epoch if order.known else _NEVER
         yield _ordered(group, order, epoch, last)
+
+
+def _known_ns(group: Group, epoch: int) -> int:
+    """Return a time from which no broker led before an epoch, because each broker knew the epoch.
+
+    Without ZooKeeper, a broker learns an epoch shortly before its replicas follow the new leader.
+    """
+    rows = group.table("leadership")
+    seen_ns = ints(rows, "observed_ns")
+    knew = (ints(rows, "leader_epoch") >= epoch) & (seen_ns >= 0) & ~equal(rows, "source", *FILES)
+    first = [
+        int(seen_ns[knew & equal(rows, "observer", f"n{broker}")].min(initial=_NEVER))
+        for broker in group.facts.brokers
+    ]
+    return min(max(first), _NEVER - KNOWN_NS) + KNOWN_NS
 
 
 def _orders(group: Group) -> list[UncleanOrder]:

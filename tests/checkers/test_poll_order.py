@@ -19,6 +19,7 @@ from checkers.runner import run_checkers
 from results.record.values import pack_value
 from tests.checkers.partition_rows import (
     RETENTION,
+    S,
     ack,
     elected,
     facts,
@@ -426,6 +427,13 @@ def test_an_unclean_election_explains_no_skip_between_records_of_later_leaders()
     # A marker may be at the offset at which another reader got a record from an earlier leader.
     transactions = facts(plan={"workload": "txn", **UNCLEAN})
     assert excuses(2, 3, about=transactions) == ("unclean-election",)
+    # This is so even if the reader's own record was sent when all brokers knew the new epoch.
+    knew = [{**leads(1, 2, at=S, source="metadata"), "observer": f"n{node}"} for node in (1, 2, 3)]
+    on = group(
+        transactions, sends=[ack(V[0], 0, at=9 * S)], polls=[*got(0, 2, op=1), *ELSEWHERE],
+        leadership=[elected(1, 2, 6, unclean=True), *knew],
+    )  # fmt: skip
+    assert found(INT_SKIP_CHECKER, on).anomalies[0].excuses == ("unclean-election",)
 
 
 def test_without_all_assignments_a_jump_cannot_be_trusted_but_one_inside_of_an_op_can() -> None:
