@@ -20,11 +20,13 @@ uses ZooKeeper, only leaders of the run's last epoch count. A follower that lags
 watermark, never a high one. A checkpoint is not compared if another final log has records of a
 later epoch than the last leader's log.
 
-The anomaly is allowed after an unclean election. A disk loss on all replicas allows a reported high
-watermark that is too high, but it does not allow a checkpoint that is too high. The check does not
-apply to scenarios, to Kafka before 2.2, or to message formats before 0.11.
+The anomaly is allowed if an unclean election may have begun after the replica's high watermark was
+true, but not after the leader's epoch (`followed_epochs.py`). A disk loss on all replicas allows a
+reported high watermark that is too high, but it does not allow a checkpoint that is too high. The
+check does not apply to scenarios, to Kafka before 2.2, or to message formats before 0.11.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +47,14 @@ from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
+from checkers.followed_epochs import ceilings, floors
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved, Waits
 from checkers.replica_reasons import holders, leader_text, verb
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
 from results.record.declared import Sight
-from results.record.terms import AnomalyClass, Source
+from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Evidence, Words
 
 NAME = "high-watermark-ahead"
@@ -63,6 +66,7 @@ class LogEnd:
 
     node: str
     high_watermark: int
+    epoch: int
 
     @property
     def text(self) -> str:
@@ -83,6 +87,7 @@ class Ahead:
         mark, told_ns: The high watermark, and the time of the report. The time is -1 if the high
             watermark comes from files after the stop.
         later: The lower high watermark that a leader reported later, or the end of its final log.
+        floor: Unclean elections up to this epoch do not explain the high watermark; -1 if unknown.
         count: The number of reports in which the replica's high watermark was too high.
     """
 
@@ -90,6 +95,7 @@ class Ahead:
     mark: int
     told_ns: int
     later: Announcement | LogEnd
+    floor: int
     count: int = 1
 
 
@@ -101,31 +107,6 @@ def _told_marks(group: Group) -> pa.Table:
     return take(mine, np.argsort(ints(mine, "observed_ns"), kind="stable"))
 
 
-def _last_epoch(group: Group) -> int:
-    """Return the highest leader epoch in any source."""
-    told = [ints(group.table("leadership"), "leader_epoch")]
-    told += [log.epochs for logs in group.logs.values() for log in logs.values()]
-    return max((int(each.max()) for each in told if len(each)), default=NONE)
-
-
-def _ceilings(group: Group, marks: pa.Table, node: str) -> Ints:
-    """Return, for each high watermark of a broker, the latest epoch to which it may belong."""
-    last = np.full(marks.num_rows, _last_epoch(group))
-    if not group.facts.plan.has_quorum:
-        return last
-    rows = group.table("leadership")
-    told = equal(rows, "source", Source.METADATA) & equal(rows, "observer", node)
-    told &= present(rows, "asked_ns") & (ints(rows, "leader_epoch") >= 0)
-    mine = select(rows, told)
-    order = np.argsort(ints(mine, "asked_ns"), kind="stable")
-    asked_ns, epochs, lives = (
-        ints(mine, name)[order] for name in ("asked_ns", "leader_epoch", "incarnation")
-    )
-    at = np.searchsorted(asked_ns, ints(marks, "observed_ns"), side="left")
-    same = np.append(lives, NONE)[at] == ints(marks, "incarnation")
-    return np.where(same & (at < len(epochs)), np.append(epochs, NONE)[at], last)
-
-
 def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
     """Return, for each time, the index of the lowest later announcement, or -1."""
     order = np.argsort(told.asked_ns, kind="stable")
@@ -134,27 +115,45 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
     return latest(backwards[first_highest(-told.marks[backwards])], len(order) - begin)
 
 
+def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
+    """Yield all answers, and those before each unclean election."""
+    yield told
+    for each in unclean_elections(group).found:
+        yield told.where(told.epochs < each.epoch)
+
+
 def _of_node(
     group: Group, told: Announcements, marks: pa.Table, node: str
 ) -> tuple[int, list[Ahead]]:
-    """Count the high watermarks of a broker that were compared; find the first that is too high."""
-    high, told_ns = ints(marks, "high_watermark"), ints(marks, "observed_ns")
-    ceilings, witness = _ceilings(group, marks, node), np.full(len(high), NONE)
+    """Count the high watermarks of a broker that were compared; find the one to report, if any."""
+    high, told_ns, lives = (
+        ints(marks, name) for name in ("high_watermark", "observed_ns", "incarnation")
+    )
+    highest, lowest = (each(group, node, told_ns, lives) for each in (ceilings, floors))
+    compared, ahead = 0, list[Ahead]()
+    for part in _parts(group, told):
+        witness = _witnesses(part, told_ns, highest)
+        wrong = np.flatnonzero((witness >= 0) & (np.append(part.marks, NONE)[witness] < high))
+        compared = max(compared, int((witness >= 0).sum()))
+        _, first = np.unique(np.stack((lowest, witness))[:, wrong], axis=1, return_index=True)
+        ahead += [
+            Ahead(
+                node=node, mark=int(high[at]), told_ns=int(told_ns[at]),
+                later=part[int(witness[at])], floor=int(lowest[at]), count=len(wrong),
+            )
+            for at in np.sort(wrong[first]).tolist()
+        ]  # fmt: skip
+    return compared, sorted(ahead, key=lambda each: bool(_labels(group, each)[0]))[:1]
+
+
+def _witnesses(told: Announcements, told_ns: Ints, ceilings: Ints) -> Ints:
+    """Return, for each high watermark, the index of the lowest later announcement, or -1."""
+    witness = np.full(len(told_ns), NONE)
     for epoch in np.unique(ceilings).tolist():
         at, late = np.flatnonzero(ceilings == epoch), np.flatnonzero(told.epochs >= epoch)
         lowest = _lowest_since(told.where(told.epochs >= epoch), told_ns[at])
         witness[at] = np.append(late, NONE)[lowest]
-    wrong = np.flatnonzero((witness >= 0) & (np.append(told.marks, NONE)[witness] < high))
-    compared = int((witness >= 0).sum())
-    if not len(wrong):
-        return compared, []
-    first = int(wrong[0])
-    return compared, [
-        Ahead(
-            node=node, mark=int(high[first]), told_ns=int(told_ns[first]),
-            later=told[int(witness[first])], count=len(wrong),
-        )
-    ]  # fmt: skip
+    return witness
 
 
 def _stopped(group: Group) -> tuple[int, list[Ahead]]:
@@ -169,12 +168,17 @@ def _stopped(group: Group) -> tuple[int, list[Ahead]]:
         return 0, []  # Other brokers led during the stop, and wrote a transaction's marker.
     pairs = zip(texts(final, "node"), ints(final, "high_watermark").tolist(), strict=True)
     marks = [(node, mark) for node, mark in pairs if node in proving]
-    later = LogEnd(node=log.node, high_watermark=log.end)
+    epoch = group.leader.epoch if group.leader else NONE
+    later = LogEnd(node=log.node, high_watermark=log.end, epoch=max(epoch, newest))
+    mine = {node: each.epochs for node, each in group.logs[FINAL].items()}
     return len(marks), [
-        Ahead(node=node, mark=mark, told_ns=NONE, later=later)
+        Ahead(
+            node=node, mark=mark, told_ns=NONE, later=later,
+            floor=int(mine[node].max(initial=NONE)),
+        )
         for node, mark in marks
         if mark > log.end
-    ]
+    ]  # fmt: skip
 
 
 def _check(group: Group) -> Findings:
@@ -201,8 +205,9 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, ahead: Ahead) -> Labels:
-    low = ahead.later.high_watermark
-    excuses = [Excuse.UNCLEAN.value] if unclean_elections(group).took_one(low) else []
+    low, until = ahead.later.high_watermark, ahead.later.epoch
+    unclean = unclean_elections(group).took_after(low, ahead.floor, until=until)
+    excuses = [Excuse.UNCLEAN.value] if unclean else []
     lost = [lost_on_disks(group, offset, ahead.told_ns) for offset in (low, ahead.mark - 1)]
     return (*excuses, *all_lost(lost)), ()
 

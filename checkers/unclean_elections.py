@@ -63,6 +63,10 @@ class Unclean:
     start: int
     until_ns: int
 
+    def may_begin(self, epoch: int, later: int) -> bool:
+        """Return whether the election may have begun an epoch in (`epoch`, `later`]."""
+        return max(self.epoch, epoch + 1) <= min(self.last, later)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncleanElections:
@@ -113,13 +117,13 @@ class UncleanElections:
             sent_ns: When the record was sent. -1 if unknown.
             until: The last leader epoch in which the record may have been lost.
         """
-        later = tuple(each for each in self.found if each.last > epoch and each.epoch <= until)
+        later = tuple(each for each in self.found if each.may_begin(epoch, until))
         taken = UncleanElections(found=later).took(np.array([offset]), np.array([sent_ns]))
         return bool(taken[0])
 
     def between(self, epoch: int, later: int) -> bool:
         """Return whether an unclean election may have begun an epoch in (`epoch`, `later`]."""
-        return any(max(each.epoch, epoch + 1) <= min(each.last, later) for each in self.found)
+        return any(each.may_begin(epoch, later) for each in self.found)
 
     def over_from(self, later: int = _NEVER) -> int:
         """Return the lowest epoch whose records no unclean election up to epoch `later` explains.

@@ -24,7 +24,8 @@ from tests.checkers.partition_rows import (
 )  # fmt: skip
 
 ZOOKEEPER = facts(plan={"system": "kafka:2.8.2"})
-UNCLEAN = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
+UNCLEAN_PLAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
+UNCLEAN = facts(plan=UNCLEAN_PLAN)
 NODES = ("n1", "n2", "n3")
 
 
@@ -155,6 +156,68 @@ def test_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None:
     ):
         (anomaly,) = found(CHECKER, of(*rows, *more, about=about)).anomalies
         assert anomaly.excuses == excuses
+
+
+def in_isr(node: str, isr: tuple[int, ...], epoch: int, at_s: float, *, life: int = 1) -> Row:
+    return {**believes(node, epoch, at_s, life=life), "isr": list(isr)}
+
+
+ELECTED = elected(1, 2, 6, unclean=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "epoch", "excuses"),
+    [
+        (in_isr("n2", (1, 2), 2, 3), 2, ()),
+        (in_isr("n2", (1, 2), 2, 3), 3, ()),
+        (in_isr("n2", (1, 2), 1, 3), 2, ("unclean-election",)),  # Before the election.
+        (in_isr("n2", (1, 3), 2, 3), 2, ("unclean-election",)),  # It may be cut off.
+        (in_isr("n2", (2,), 2, 3), 2, ("unclean-election",)),  # It may be about to lead.
+        (in_isr("n3", (1, 2), 2, 3), 2, ("unclean-election",)),
+        (in_isr("n2", (1, 2), 2, 3, life=0), 2, ("unclean-election",)),  # An old checkpoint.
+        (in_isr("n2", (1, 2), 2, 3.1), 2, ("unclean-election",)),  # The report may be as old.
+    ],
+)
+def test_who_followed_an_unclean_leader_into_the_isr_has_dropped_what_the_election_cost(
+    seen: Row, epoch: int, excuses: tuple[str, ...]
+) -> None:
+    on = of(seen, told("n2", 7, 5.0000001), announced(5, epoch, 9), ELECTED, about=UNCLEAN)
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
+
+
+def test_with_zookeeper_an_isr_may_have_members_that_were_started_again() -> None:
+    rows = (in_isr("n2", (1, 2), 2, 3), told("n2", 7, 6), announced(5, 2, 9))
+    plan: dict[str, object] = {"system": "kafka:2.8.2", **UNCLEAN_PLAN}
+    (anomaly,) = found(CHECKER, of(*rows, about=facts(plan=plan))).anomalies
+    assert anomaly.excuses == ("unclean-election",)
+
+
+def test_an_unclean_election_does_not_explain_what_came_before_it() -> None:
+    before = (told("n2", 7, 2), believes("n2", 1, 2.5), announced(5, 1, 3))
+    for later in ((), (announced(4, 2, 5), believes("n2", 2, 5))):
+        on = of(*before, *later, ELECTED, about=UNCLEAN)
+        (anomaly,) = found(CHECKER, on).anomalies
+        assert (anomaly.offset, anomaly.excuses) == (5, ())
+
+
+def test_a_later_report_counts_if_an_unclean_election_explains_the_first() -> None:
+    on = of(told("n2", 9, 1), in_isr("n2", (1, 2), 2, 3), told("n2", 7, 6), announced(5, 2, 9),
+            ELECTED, about=UNCLEAN)  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.evidence["high_watermark"], anomaly.excuses) == (7, ())
+
+
+@pytest.mark.parametrize(("epoch", "excuses"), [(1, ("unclean-election",)), (2, ())])
+def test_a_replica_that_stopped_with_a_record_of_the_elected_had_dropped_the_rest(
+    epoch: int, excuses: tuple[str, ...]
+) -> None:
+    about = replace(stopped(9, 9, 9).facts, plan=UNCLEAN.plan)
+    records = [*log("n1", (1, A), (2, B)), *log("n2", (1, A), (epoch, B))]
+    on = group(about, replica_states=[state("n1", 2, 2), state("n2", 3, 3)],
+               replica_records=records, leadership=[leads(1, 2), ELECTED])  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
 
 
 def test_stories_old_formats_and_brokers_that_announce_nothing_are_left_out() -> None:
