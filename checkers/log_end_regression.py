@@ -17,7 +17,8 @@ What would not prove it:
   that does not have the replica.
 - A disk that lost power, was emptied, or had a flipped bit.
 
-After an unclean election the regression is allowed.
+The regression is allowed if an unclean election may have begun after the high watermark was true,
+and before the log end was reported (`followed_epochs.py`).
 """
 
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
+from checkers.followed_epochs import ceilings, floors
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
@@ -58,6 +60,7 @@ class Fall:
         node: The node that holds the replica.
         mark, marked_ns: The high watermark, and when it was reported.
         end, seen_ns: The log end, and when it was reported; -1 if it comes from files.
+        lives: The incarnations that reported the high watermark and the log end; -1 if unknown.
     """
 
     node: str
@@ -65,6 +68,7 @@ class Fall:
     marked_ns: int
     end: int
     seen_ns: int
+    lives: tuple[int, int]
 
 
 def _in_order(looks: pa.Table) -> pa.Table:
@@ -79,20 +83,28 @@ def _in_order(looks: pa.Table) -> pa.Table:
 def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
     """Yield each log end that is below an earlier high watermark of the same replica.
 
-    After such a log end, earlier high watermarks no longer count.
+    The last such high watermark counts, because the fewest events came after it. After such a log
+    end, earlier high watermarks no longer count.
     """
-    columns = ("log_end_offset", "high_watermark", "observed_ns")
-    highest, told_ns = NONE, NONE
-    for end, mark, at_ns in zip(*(ints(told, name).tolist() for name in columns), strict=True):
+    columns = ("log_end_offset", "high_watermark", "observed_ns", "incarnation")
+    rows = zip(*(ints(told, name).tolist() for name in columns), strict=True)
+    marks = list[tuple[int, int, int]]()
+    for end, mark, at_ns, life in rows:
         if end < 0:  # The broker has no such replica, or did not report its end.
-            highest = NONE
+            marks.clear()
             continue
         # A row may be recorded twice. Its own high watermark is not earlier. Files have no time.
-        if end < highest and at_ns != told_ns:
-            yield Fall(node=node, mark=highest, marked_ns=told_ns, end=end, seen_ns=at_ns)
-            highest = NONE
-        if mark > highest:
-            highest, told_ns = mark, at_ns
+        above = [each for each in marks if each[0] > end and each[1] != at_ns]
+        if above:
+            high, marked_ns, then = above[-1]
+            yield Fall(
+                node=node, mark=high, marked_ns=marked_ns, end=end, seen_ns=at_ns,
+                lives=(then, life),
+            )  # fmt: skip
+            marks.clear()
+        marks = [each for each in marks if each[0] >= mark]
+        if mark >= 0 and (not marks or marks[-1][0] > mark):
+            marks.append((mark, at_ns, life))
 
 
 def _marked(told: pa.Table) -> int:
@@ -136,7 +148,12 @@ def _by(fall: Fall) -> int:
 
 
 def _labels(group: Group, fall: Fall) -> Labels:
-    unclean = unclean_elections(group).took_one(fall.end)
+    marked_ns, seen_ns, then, last = (
+        np.array([each]) for each in (fall.marked_ns, fall.seen_ns, *fall.lives)
+    )
+    since = int(floors(group, fall.node, marked_ns, then)[0])
+    until = int(ceilings(group, fall.node, seen_ns, last)[0])
+    unclean = unclean_elections(group).took_after(fall.end, since, until=until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     ends = (fall.end, fall.mark - 1)
     excuses += excuses_of_disk(group, fall.node, ends, since_ns=fall.marked_ns)

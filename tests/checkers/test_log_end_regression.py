@@ -5,7 +5,7 @@ import pytest
 from checkers.facts import DiskLoss, Disturbance, RunFacts
 from checkers.log_end_regression import CHECKER
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import S, elected, facts, found, group, sentences
+from tests.checkers.partition_rows import S, elected, facts, found, group, leads, sentences
 
 UNCLEAN: dict[str, object] = {"broker": {"unclean.leader.election.enable": "true"}}
 
@@ -158,3 +158,57 @@ def test_lost_power_and_unclean_elections_explain_it() -> None:
             CHECKER, group(about, replica_states=rows, leadership=leadership)
         ).anomalies
         assert anomaly.excuses == excuses
+
+
+def believes(epoch: int, *isr: int, at_s: int, node: str = "n2", life: int | None = None) -> Row:
+    """One answer of a broker about the leader and the ISR."""
+    row = {**leads(1, epoch, at=at_s * S, source="metadata"), "isr": list(isr)}
+    return {**row, "observer": node, "incarnation": life}
+
+
+ELECTED = elected(1, 2, 7, unclean=True)
+KIND = ("unclean-election",)
+
+
+@pytest.mark.parametrize(
+    ("seen", "excuses"),
+    [
+        ([believes(2, 1, 2, at_s=3)], ()),  # It had followed the elected, or a later leader.
+        ([believes(1, 1, 2, at_s=3)], KIND),
+        ([believes(2, 1, 3, at_s=3)], KIND),
+        ([believes(2, 2, at_s=3)], KIND),
+        ([believes(2, 1, 2, at_s=3, node="n3")], KIND),
+        ([believes(2, 1, 2, at_s=3, life=1)], KIND),
+        ([believes(2, 1, 2, at_s=4)], KIND),
+        ([believes(1, 1, 2, at_s=8)], ()),  # It had not heard of the election.
+        ([believes(2, 1, 2, at_s=8)], KIND),
+        ([believes(1, 1, 2, at_s=8, life=1)], KIND),
+    ],
+)
+def test_an_unclean_election_explains_a_fall_only_if_it_came_in_between(
+    seen: list[Row], excuses: tuple[str, ...]
+) -> None:
+    rows = [told(9, 9, at_s=5), told(4, 4, at_s=7)]
+    on = group(facts(plan=UNCLEAN), replica_states=rows, leadership=[ELECTED, *seen])
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
+
+
+def test_the_files_after_the_stop_may_be_of_the_last_epoch() -> None:
+    files = {**told(4, 4, at_s=0), "observed_ns": None, "snapshot": "final"}
+    seen = believes(1, 1, 2, at_s=8)
+    on = group(
+        facts(plan=UNCLEAN), replica_states=[told(9, 9, at_s=5), files], leadership=[ELECTED, seen]
+    )
+    assert found(CHECKER, on).anomalies[0].excuses == KIND
+
+
+def test_an_old_mark_that_an_election_cost_hides_no_later_one() -> None:
+    """The log was cut and grew again between two looks, so that its end fell only later."""
+    rows = [told(9, 9, at_s=1), told(11, 7, at_s=6), told(11, 7, at_s=7), told(5, 5, at_s=8)]
+    seen = [ELECTED, believes(2, 1, 2, at_s=3)]
+    (anomaly,) = found(
+        CHECKER, group(facts(plan=UNCLEAN), replica_states=rows, leadership=seen)
+    ).anomalies
+    assert anomaly.excuses == ()
+    assert (anomaly.evidence["high_watermark"], anomaly.evidence["marked_ns"]) == (7, 6 * S)
