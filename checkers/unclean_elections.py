@@ -33,6 +33,7 @@ from checkers.columns import (
     select,
 )
 from checkers.facts import FINAL, DiskLoss, UncleanOrder
+from checkers.followed_epochs import last_epoch
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
@@ -204,15 +205,19 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
 
 
 def _without_log(group: Group) -> Iterator[Unclean]:
-    rows = group.table("leadership")
+    rows, highest = group.table("leadership"), _NEVER
     epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
-    if len(epochs) and not (epochs > 0).any():
-        return
+    if len(epochs):
+        if not (epochs > 0).any():
+            return
+        # The epoch in ZooKeeper never falls, so a later epoch would be known after the recovery.
+        watched = group.facts.recovered and group.facts.snapshot == FINAL
+        highest = last_epoch(group) if watched else _NEVER
     if group.facts.plan.unclean_elections:
-        yield Unclean(epoch=_FIRST, last=_NEVER, start=0, until_ns=_NEVER)
+        yield Unclean(epoch=_FIRST, last=highest, start=0, until_ns=_NEVER)
         return
     for order in _orders(group):
-        epoch, last = max(_FIRST, order.after_epoch + 1), order.epoch if order.known else _NEVER
+        epoch, last = max(_FIRST, order.after_epoch + 1), order.epoch if order.known else highest
         yield _ordered(group, order, epoch, last)
 
 

@@ -416,3 +416,31 @@ def test_a_record_of_the_epoch_that_it_began_it_did_not_cost(epoch: int | None) 
     # Of another record, or of a copy elsewhere, it says nothing.
     assert _of_a_loss(ORDERED, 5, polls=[{**read(D, 4), "leader_epoch": 3}])
     assert _of_a_loss(ORDERED, 5, polls=[{**read(E, 5), "leader_epoch": 3}])
+
+
+@pytest.mark.parametrize(
+    ("epoch", "more", "milestones", "excused"),
+    [
+        (1, [], True, True),
+        (2, [], True, False),  # Every election came before: there is no later epoch.
+        (2, [leads(1, 3, at=9 * S)], True, True),  # ZooKeeper was asked before.
+        (2, [leads(1, 3, at=9 * S)], False, True),
+        (2, [], False, True),  # Nobody may have looked since.
+    ],
+)
+@pytest.mark.parametrize("orders", [(), (replace(ORDER, epoch=-1, after_epoch=-1),)])
+def test_with_zookeeper_no_election_comes_after_the_last_epoch(
+    epoch: int, more: list[Row], *, milestones: bool, excused: bool,
+    orders: tuple[UncleanOrder, ...],
+) -> None:  # fmt: skip
+    broker = {} if orders else {"unclean.leader.election.enable": "true"}
+    about = facts(plan={"system": "kafka:2.8.2:zookeeper", "broker": broker},
+                  unclean_orders=orders)  # fmt: skip
+    about = about if milestones else replace(about, milestones=())
+    led = [leads(1, 2, at=5 * S), leads(1, 2, at=6 * S, source="zookeeper"), *more]
+    on = group(
+        about, sends=[ack(B, 1)], polls=[{**read(B, 1), "leader_epoch": epoch}], leadership=led,
+        replica_records=log("n1", (0, A), (2, C)), replica_states=[state("n1", 2)],
+    )  # fmt: skip
+    (anomaly,) = found(lost_write.CHECKER, on).anomalies
+    assert (KIND in anomaly.excuses) is excused
