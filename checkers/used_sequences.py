@@ -13,9 +13,10 @@ The proof has three parts:
   transactional id, was sent earlier, and was never answered. The transaction of that record was
   aborted.
 - At least two markers with the same producer and epoch follow that record. So both transactions had
-  the same epoch. If the client asked for a new epoch instead of an abort (KIP-360), the second
-  marker has the next epoch, which no client gets. So such a marker counts if the second transaction
-  was aborted, and if the log has no record in that next epoch.
+  the same epoch. But a coordinator may abort a transaction because of its timeout, or because a
+  client asks for a new epoch. Then the marker has the next epoch, which no client gets (KIP-360).
+  So such a marker counts if the second transaction did not certainly commit, and if the log has no
+  record in that next epoch.
 - No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """
@@ -100,6 +101,7 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
         return {}
     failed = equal(sends, "outcome", Outcome.FAIL.value)
     given_up = ~acked & failed
+    may_be_aborted = within(values, ints(group.doubtful, "value"))
     ids, ops = texts(sends, "transactional_id"), ints(sends, "op_id")
     found = {}
     for row in stray.tolist():
@@ -111,7 +113,7 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
         producer, epoch = int(log.producer_ids[at]), int(log.producer_epochs[at])
         theirs = log.producer_ids == producer
         of_next = theirs & (log.producer_epochs == epoch + 1)
-        fenced = failed[row] and not (of_next & (log.controls != 1)).any()
+        fenced = may_be_aborted[row] and not (of_next & (log.controls != 1)).any()
         in_epoch = theirs & (log.producer_epochs == epoch)
         after = (log.controls == 1) & (log.offsets > offsets[row])
         ended, replaced = int((in_epoch & after).sum()), fenced and bool((of_next & after).any())

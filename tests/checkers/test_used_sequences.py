@@ -1,6 +1,7 @@
 """A number that librdkafka used twice is named, and excuses nothing else."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -114,6 +115,21 @@ def test_a_second_transaction_that_a_new_epoch_aborted_had_the_epoch_before_it()
     on = history(fenced)
     assert list(used_twice(on)) == [B]
     assert labels(inconsistent_offsets.CHECKER, on) == EXCUSED
+
+
+@pytest.mark.parametrize("checker", [inconsistent_offsets.CHECKER, offset_order.CHECKER])
+def test_a_commit_without_an_answer_may_have_been_aborted_by_a_new_epoch(checker: Checker) -> None:
+    """The coordinator's timeout, or the next producer, aborted it. No commit has that epoch."""
+
+    def unanswered(tables: dict[str, list[Row]]) -> None:
+        fenced(tables)
+        _send(tables, B, outcome="info")
+
+    on = history(unanswered)
+    assert list(used_twice(on)) == [B]
+    assert labels(checker, on) == EXCUSED
+    # A read_committed reader got the record, so the marker of another epoch is not its own.
+    assert not used_twice(history(unanswered, replace(about(), witnessed=frozenset({3}))))
 
 
 NOT_IT: dict[str, Change] = {
