@@ -16,7 +16,7 @@ The proof has three parts:
   the same epoch. But a coordinator may abort a transaction because of its timeout, or because a
   client asks for a new epoch. Then the marker has the next epoch, which no client gets (KIP-360).
   So such a marker counts if the second transaction did not certainly commit, and if the log has no
-  record in that next epoch.
+  record in that next epoch. Kafka 4.0 raises the epoch once more for such an abort (KAFKA-19367).
 - No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """
@@ -31,6 +31,8 @@ from checkers.group import Group
 from checkers.protocol import Excuse, Labels, Premise
 from results.record.terms import Outcome
 
+_TWICE_RAISED = (4, 0)
+"""The version in which the marker of such an abort may be two epochs above its records."""
 _MARKERS = 2
 """The minimum number of markers: one aborts the first transaction, one ends the second."""
 
@@ -103,6 +105,7 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
     given_up = ~acked & failed
     may_be_aborted = within(values, ints(group.doubtful, "value"))
     ids, ops = texts(sends, "transactional_id"), ints(sends, "op_id")
+    raised = 2 if group.facts.plan.version_numbers[:2] == _TWICE_RAISED else 1
     found = {}
     for row in stray.tolist():
         at = log.at(int(offsets[row]))
@@ -112,7 +115,8 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
         first = int(firsts[0])
         producer, epoch = int(log.producer_ids[at]), int(log.producer_epochs[at])
         theirs = log.producer_ids == producer
-        of_next = theirs & (log.producer_epochs == epoch + 1)
+        of_next = theirs & (log.producer_epochs > epoch)
+        of_next &= log.producer_epochs <= epoch + raised
         fenced = may_be_aborted[row] and not (of_next & (log.controls != 1)).any()
         in_epoch = theirs & (log.producer_epochs == epoch)
         after = (log.controls == 1) & (log.offsets > offsets[row])

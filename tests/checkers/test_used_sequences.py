@@ -132,6 +132,13 @@ def test_a_commit_without_an_answer_may_have_been_aborted_by_a_new_epoch(checker
     assert not used_twice(history(unanswered, replace(about(), witnessed=frozenset({3}))))
 
 
+@pytest.mark.parametrize(("version", "excused"), [("4.0.0", True), ("4.1.0", False)])
+def test_kafka_4_0_raised_the_epoch_twice(version: str, excused: bool) -> None:  # noqa: FBT001 - drawn
+    """Once to fence the producer, and once because the transaction ended (KAFKA-19367)."""
+    on = history(lambda t: fenced(t, 2), about(system=f"kafka:{version}"))
+    assert list(used_twice(on)) == [B] * excused
+
+
 NOT_IT: dict[str, Change] = {
     "the first one was acknowledged": lambda t: _send(t, A, acked=True, offset=0),
     "the first one committed": lambda t: _send(t, A, outcome="ok"),
