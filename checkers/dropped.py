@@ -43,15 +43,15 @@ def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = _BEHIND_ALL) -
     Args:
         group: The run's rows of one partition.
         send: The record's row of `sends`; an empty table if the row is unknown.
-        missed_ns: When the marker was missing. Losses on disks that began later do not count.
+        missed_ns: When the marker was missing. Elections and losses that began later do not count.
     """
     if not send.num_rows:
         return ()
     offset, begun_ns, known_ns = (
         int(ints(send, name)[0]) for name in ("offset", "invoke_ns", "complete_ns")
     )
-    elections = unclean_elections(group)
-    seen = bool(elections.took(np.array([_BEHIND_ALL]), np.array([begun_ns])).any())
+    places = np.array([_BEHIND_ALL]), np.array([begun_ns])
+    seen = bool(unclean_elections(group).took(*places, missed_ns=missed_ns).any())
     unseen = group.facts.plan.unclean_elections and not (
         known_ns >= 0 and was_quiet(group, begun_ns, known_ns + SETTLED_NS)
     )

@@ -57,12 +57,14 @@ class Unclean:
             election.
         start: The elected leader may have lacked records from this offset on.
         until_ns: Records that were sent after this time went to this leader or to a later leader.
+        began_ns: The election did not take place before this time.
     """
 
     epoch: int
     last: int
     start: int
     until_ns: int
+    began_ns: int = NONE
 
     def may_begin(self, epoch: int, later: int) -> bool:
         """Return whether the election may have begun an epoch in (`epoch`, `later`]."""
@@ -84,16 +86,24 @@ class UncleanElections:
         """Whether there was an unclean election."""
         return bool(self.found)
 
-    def took(self, offsets: Ints, sent_ns: Ints | None = None, epochs: Ints | None = None) -> Mask:
+    def took(
+        self,
+        offsets: Ints,
+        sent_ns: Ints | None = None,
+        epochs: Ints | None = None,
+        *,
+        missed_ns: int = _NEVER,
+    ) -> Mask:
         """Return a mask of the records that the leader of an unclean election may have lacked.
 
         Args:
             offsets: The offsets of the records. -1 if unknown.
             sent_ns: When each record was sent. -1 if unknown. None: unknown for all.
             epochs: The leader epoch of each record. -1 if unknown. None: unknown for all.
+            missed_ns: When the records were missing. Later elections do not count.
         """
         taken = np.zeros(len(offsets), dtype=np.bool_)
-        for each in self.found:
+        for each in (some for some in self.found if some.began_ns <= missed_ns):
             behind = (offsets >= each.start) | (offsets < 0)
             if sent_ns is not None:
                 behind &= sent_ns <= each.until_ns
@@ -197,11 +207,23 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
     told = select(log, equal(log, "unclean", True))  # noqa: FBT003 - a value
     for epoch in sorted(set(ints(told, "leader_epoch").tolist())):
         if group.facts.plan.unclean_elections:
-            yield Unclean(epoch=epoch, last=epoch, start=0, until_ns=_known_ns(group, epoch))
+            yield Unclean(
+                epoch=epoch, last=epoch, start=0, until_ns=_known_ns(group, epoch),
+                began_ns=_began_ns(group, epoch),
+            )  # fmt: skip
             continue
         for order in _orders(group):
             if order.may_be(epoch):
                 yield _ordered(group, order, epoch, epoch)
+
+
+def _began_ns(group: Group, epoch: int) -> int:
+    """Return a time before which a leader epoch did not begin; -1 if unknown."""
+    mine = (group.topic, group.partition, epoch)
+    reigns = (
+        each for each in group.facts.reigns if (each.topic, each.partition, each.epoch) == mine
+    )
+    return max((each.from_ns for each in reigns), default=NONE)
 
 
 def _without_log(group: Group) -> Iterator[Unclean]:
@@ -243,7 +265,8 @@ def _orders(group: Group) -> list[UncleanOrder]:
 
 def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclean:
     if not order.known:
-        return Unclean(epoch=epoch, last=last, start=0, until_ns=_NEVER)
+        began_ns = order.began_ns
+        return Unclean(epoch=epoch, last=last, start=0, until_ns=_NEVER, began_ns=began_ns)
     earlier = [each for each in _orders(group) if each.began_ns < order.began_ns]
     # A report from before an earlier unclean election may describe a log that it then lost.
     since_ns = max((_seen_ns(each) for each in earlier), default=-1)
@@ -256,7 +279,10 @@ def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclea
         and order.leader in loss.nodes
         and not _was_over(loss, told_ns)
     ]
-    return Unclean(epoch=epoch, last=last, start=min([start, *kept]), until_ns=order.seen_ns)
+    return Unclean(
+        epoch=epoch, last=last, start=min([start, *kept]), until_ns=order.seen_ns,
+        began_ns=order.began_ns,
+    )  # fmt: skip
 
 
 def _was_over(loss: DiskLoss, told_ns: int) -> bool:

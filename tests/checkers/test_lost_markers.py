@@ -2,15 +2,33 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 
 from checkers import aborted_read
 from checkers.cycles import CHECKERS as CYCLES
+from checkers.facts import UncleanOrder
 from checkers.protocol import Proved
+from checkers.reigns import Reign
+from checkers.unclean_elections import unclean_elections
 from checkers.unseen import INCOMPLETE_CHECKER
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, B, C, S, final_read, group, leads, log, reason, state
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    elected,
+    facts,
+    final_read,
+    group,
+    leads,
+    log,
+    reason,
+    state,
+)
 from tests.checkers.test_reasons_of_transactions import (
     COORDINATED,
     OPEN,
@@ -104,3 +122,30 @@ def test_no_marker_is_missed_before_it_is_lost(
     on = group(about, sends=[{**sent(A, 0, outcome="fail"), **times}], polls=reads)
     (told,) = aborted_read.CHECKER.check(on).anomalies
     assert told.excuses == excuses
+
+
+ELECTED = elected(2, 3, 90, unclean=True)
+HERE: dict[str, Any] = {"topic": "log-0", "partition": 0}
+
+
+@pytest.mark.parametrize(("read_s", "excuses"), [(14, ()), (15, ("unclean-election",))])
+def test_no_marker_is_missed_before_an_unclean_election(
+    read_s: int, excuses: tuple[str, ...]
+) -> None:
+    about = txn(unclean_orders=(UncleanOrder(**HERE, began_ns=15 * S),))
+    times: Row = {"invoke_ns": 10 * S, "complete_ns": 11 * S}
+    on = group(
+        about, sends=[{**sent(A, 0, outcome="fail"), **times}], leadership=[ELECTED],
+        polls=[{**polled(A, 0), "complete_ns": read_s * S}],
+    )  # fmt: skip
+    (told,) = aborted_read.CHECKER.check(on).anomalies
+    assert told.excuses == excuses
+
+
+def test_the_controllers_log_shows_when_an_election_was_not_over_yet() -> None:
+    reign = Reign(**HERE, leader=2, epoch=3, from_ns=15 * S, until_ns=90 * S)
+    plan = {"workload": "txn", "broker": {"unclean.leader.election.enable": "true"}}
+    for reigns, early in (((reign,), False), ((replace(reign, partition=1),), True), ((), True)):
+        found = unclean_elections(group(facts(plan=plan, reigns=reigns), leadership=[ELECTED]))
+        told = [found.took(np.array([7]), missed_ns=at * S).tolist() for at in (14, 15)]
+        assert told == [[early], [True]]
