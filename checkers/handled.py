@@ -222,14 +222,20 @@ def _is(table: pa.Table, name: str) -> Mask:
     return equal(table, name, True)  # noqa: FBT003 - a value
 
 
-def labels_of(group: Group, found: Handled, at: int) -> Labels:
+def labels_of(group: Group, found: Handled, at: int, *, outputs: bool = True) -> Labels:
     """Return the excuses and broken premises for an input that took effect twice or not at all.
 
     Only losses of the input's partition, and of outputs of the ops that handled the input, count.
+
+    Args:
+        group: The run.
+        found: The inputs.
+        at: The number of the input.
+        outputs: Whether losses of outputs count.
     """
     mine, ops = found.rows[int(found.cuts[at]) : int(found.cuts[at + 1])], group.derived["effects"]
     sent = select(ops, within(ints(ops, "op_id"), ints(mine, "op_id")))
-    words = {*texts(mine, "excuse"), *texts(sent, "excuse")}
+    words = {*texts(mine, "excuse"), *(texts(sent, "excuse") if outputs else ())}
     broken = (Premise.WHOLE_RECORD.value,) if group.facts.cut_streams else ()
     return tuple(sorted({each for word in words for each in word.split()})), broken
 

@@ -10,11 +10,14 @@ rejects a commit by a member that was replaced (KIP-447). So each input takes ef
 
 What would not prove it: a transaction whose commit request got no response, and whose records no
 reader received. The anomaly is allowed if an unclean election may have lost the group's offset. It
-is also allowed if the disks of every replica may have lost that offset.
+is also allowed if the disks of every replica may have lost that offset before the last of the
+transactions ended. What outputs lost changes no offset of the group.
 """
 
 import numpy as np
 
+from checkers.changes import NEVER_NS
+from checkers.columns import ints, within
 from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, could_not_show, findings, numbers_in
 from checkers.group import Group
@@ -29,7 +32,9 @@ from checkers.handled import (
     labels_of,
     listed,
 )
-from checkers.protocol import Chapter, Checker, Findings, Promise, Scope, Waits
+from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Scope, Waits
+from checkers.reigns import GROUPS, TRANSACTIONS
+from checkers.state_losses import disk_reasons
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -44,11 +49,22 @@ def _check(group: Group) -> Findings:
             int((committed > 0).sum()),
             np.flatnonzero(committed > 1).tolist(),
             lambda at: _describe(group, found, at),
-            lambda at: labels_of(group, found, at),
+            lambda at: _labels(group, found, at),
         ),
         "no transaction that handled an input committed, so an input that was handled twice could"
         " not be detected",
     )
+
+
+def _labels(group: Group, found: Handled, at: int) -> Labels:
+    ops, mine = group.derived["effects"], np.array(found.ops(at, COMMITTED), dtype=np.int64)
+    ended_ns = ints(ops, "complete_ns")[within(ints(ops, "op_id"), mine)]
+    last_ns = int(ended_ns.max()) if (ended_ns >= 0).all() else NEVER_NS
+    topic, _, partition = input_at(found, at)[0].rpartition("-")
+    topics = (topic, GROUPS, TRANSACTIONS)
+    lost = disk_reasons(group.facts, *topics, partition=int(partition), needed_ns=last_ns)
+    excuses, broken = labels_of(group, found, at, outputs=False)
+    return tuple(sorted(lost | ({*excuses} & {Excuse.UNCLEAN.value}))), broken
 
 
 def _describe(group: Group, found: Handled, at: int) -> Anomaly:

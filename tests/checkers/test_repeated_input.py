@@ -4,10 +4,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from checkers import repeated_input
-from checkers.reigns import GROUPS, Reign
+from checkers.facts import DiskLoss
+from checkers.reigns import GROUPS, TRANSACTIONS, Reign
 from tests.broken.corpus import Spot, broken, innocent, spot_of
 from tests.broken.pipelines import aborted, never_answered
 from tests.broken.record import Record
@@ -38,14 +40,47 @@ def test_an_input_that_two_committed_transactions_handled_is_repeated() -> None:
         assert places(CHECKER, rows, DONE, effect(2, fate)) == []
 
 
-def test_only_losses_of_its_partition_and_of_its_outputs_allow_it() -> None:
-    rows = [handles(4, 1), handles(4, 2), handles(5, 3, place="log-0-1", excuse="wipe")]
-    other = [DONE, effect(3, "committed", excuse="power-loss")]
-    (told,) = found(CHECKER, pipeline(rows, [*other, effect(2, "committed")])).anomalies
+TWICE = [handles(4, 1), handles(4, 2)]
+
+
+def power_lost(at_s: int, topic: str, partition: int = 0) -> tuple[DiskLoss, ...]:
+    return tuple(
+        DiskLoss(
+            nodes=frozenset({f"n{number}"}), topic=topic, partition=partition, end_after=4,
+            end_before=6, until_ns=(at_s + 5) * S, began_ns=at_s * S, excuse="power-loss",
+        )
+        for number in range(1, 4)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [(GROUPS, 7), (TRANSACTIONS, 7), ("log-0", 0)])
+def test_only_what_was_lost_before_the_last_of_them_ended_allows_it(place: tuple[str, int]) -> None:
+    """The ops end after 1 s and 2 s. A position that is lost later was still there."""
+    for at_s, excuses in ((1, ("power-loss",)), (2, ("power-loss",)), (3, ())):
+        on = pipeline(TWICE, [DONE, effect(2, "committed")])
+        on = replace(on, facts=replace(on.facts, disk_losses=power_lost(at_s, *place)))
+        (told,) = found(CHECKER, on).anomalies
+        assert told.excuses == excuses
+    unended = pipeline(TWICE, [DONE, {**effect(2, "committed"), "complete_ns": None}])
+    facts_ = replace(unended.facts, disk_losses=power_lost(3, *place))
+    (told,) = found(CHECKER, replace(unended, facts=facts_)).anomalies
+    assert told.excuses == ("power-loss",)
+
+
+@pytest.mark.parametrize("excuse", ["power-loss", "unclean-election"])
+def test_what_other_partitions_and_outputs_lost_moves_no_position(excuse: str) -> None:
+    rows = [*TWICE, handles(5, 3, place="log-0-1", excuse=excuse)]
+    ops = [DONE, effect(2, "committed", excuse=excuse), effect(3, "committed", excuse=excuse)]
+    on = pipeline(rows, ops)
+    lost = (*power_lost(1, "log-0", 1), *power_lost(1, "log-1"))
+    (told,) = found(CHECKER, replace(on, facts=replace(on.facts, disk_losses=lost))).anomalies
     assert told.excuses == ()
-    own = [*other, effect(2, "committed", excuse="bit-flip")]
-    (told,) = found(CHECKER, pipeline(rows, own)).anomalies
-    assert told.excuses == ("bit-flip",)
+
+
+def test_an_unclean_election_of_its_partition_allows_it() -> None:
+    rows = [handles(4, 1, excuse="unclean-election"), handles(4, 2)]
+    (told,) = found(CHECKER, pipeline(rows, [DONE, effect(2, "committed")])).anomalies
+    assert told.excuses == ("unclean-election",)
 
 
 def test_a_record_that_a_transaction_was_given_twice_is_one_input() -> None:
