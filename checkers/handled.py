@@ -61,6 +61,7 @@ column `excuse` names the faults that may have removed records of the place.
 EFFECTS = schema_of(
     op_id=pa.int64(),
     committed=pa.bool_(),
+    answered=pa.bool_(),
     aborted=pa.bool_(),
     complete=pa.bool_(),
     shown=pa.bool_(),
@@ -71,7 +72,8 @@ EFFECTS = schema_of(
 """The columns of the transactions that sent to an output.
 
 There is one row for each op and partition. The columns show whether the transaction certainly
-committed or was certainly aborted. `complete` shows whether the final reads of that partition were
+committed or was certainly aborted. `answered` shows whether the client got a successful response to
+the commit. `complete` shows whether the final reads of that partition were
 complete, and no transaction was left open. `shown` shows whether a read_committed reader got one of
 the transaction's records.
 """
@@ -159,7 +161,9 @@ def effects(group: Group) -> pa.Table:
     sends = select(sends, present(sends, "txn_id") & mine)
     ops, first = np.unique(ints(sends, "op_id"), return_index=True)
     committed = within(ops, ints(group.committed, "op_id"))
-    failed = equal(sends, "outcome", Outcome.FAIL.value)[first]
+    failed, answered = (
+        equal(sends, "outcome", outcome.value)[first] for outcome in (Outcome.FAIL, Outcome.OK)
+    )
     reads = group.table("final_reads")
     reads = select(reads, equal(reads, "isolation", READ_COMMITTED))
     complete = bool(reads.num_rows) and bool(_is(reads, "complete").all())
@@ -172,6 +176,7 @@ def effects(group: Group) -> pa.Table:
     columns = {
         "op_id": ops,
         "committed": committed,
+        "answered": answered,
         "aborted": failed & ~committed,
         "complete": np.full(len(ops), complete),
         "shown": within(ops, ints(shown, "op_id")),

@@ -162,8 +162,8 @@ def _shrunk(plan: Plan) -> Step:
     return Step(
         tells,
         (isr_is(LEADER, NEAR), *_at(LEADER, end=3, mark=2), registered(FAR)),
-        why=f"{alive} Each replica of the ISR has message3, so message3 should be committed. The high"
-        " watermark is the lowest log end of the ISR. But Kafka 2.7 and 2.8 do not"
+        why=f"{alive} Each replica of the ISR has message3, so message3 should be committed. The"
+        " high watermark is the lowest log end of the ISR. But Kafka 2.7 and 2.8 do not"
         " compute it again when the ISR shrinks (KAFKA-13091, fixed in 3.0). So the high"
         " watermark stays 2, and the producer waits until another event raises it.",
         lines=_LINES,

@@ -24,10 +24,17 @@ def handles(offset: int, op_id: int, *, place: str = "log-0-0", excuse: str = ""
 
 
 def effect(
-    op_id: int, fate: str, *, complete: bool = True, shown: bool = False, excuse: str = ""
+    op_id: int,
+    fate: str,
+    *,
+    answered: bool = True,
+    complete: bool = True,
+    shown: bool = False,
+    excuse: str = "",
 ) -> Row:
     return {
         "op_id": op_id, "committed": fate == "committed", "aborted": fate == "aborted",
+        "answered": answered and fate == "committed",
         "complete": complete, "shown": shown, "excuse": excuse,
         "invoke_ns": op_id * S, "complete_ns": op_id * S + 1,
     }  # fmt: skip

@@ -77,6 +77,14 @@ def test_what_other_partitions_and_outputs_lost_moves_no_position(excuse: str) -
     assert told.excuses == ()
 
 
+@pytest.mark.parametrize("excuse", ["power-loss", "unclean-election"])
+def test_an_output_that_lost_a_marker_may_show_an_aborted_transaction(excuse: str) -> None:
+    """No answer came to the second commit. Readers got its record without the abort's marker."""
+    second = effect(2, "committed", answered=False, excuse=excuse)
+    (told,) = found(CHECKER, pipeline(TWICE, [DONE, second])).anomalies
+    assert told.excuses == (excuse,)
+
+
 def test_an_unclean_election_of_its_partition_allows_it() -> None:
     rows = [handles(4, 1, excuse="unclean-election"), handles(4, 2)]
     (told,) = found(CHECKER, pipeline(rows, [DONE, effect(2, "committed")])).anomalies
