@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 GUARD = "from benchmarks.guarded import guard; guard()"
 END_LIMIT_S = 600.0
 """Seconds until a command must end after Ctrl-C. A suite first finishes its active runs."""
-POLL_S = 0.01
+POLL_S, POLLS = 0.01, 3000
+"""Half a minute: how often and how long a killed session is looked for."""
 ENDED = "ZX"
 """The states in /proc/PID/stat of a process that runs no more (proc(5)): zombie and dead."""
 
@@ -93,13 +94,16 @@ def guard() -> None:
 def kill_session() -> None:
     """Kill all processes of our process session (setsid), and this process last.
 
-    A killed process lives on until the kernel has ended it. So this returns only to its own end,
-    when no other process of the session runs.
+    A killed process lives on until the kernel has ended it. So this process ends only when no other
+    process of the session runs, or after the time limit.
     """
-    while others := _session() - {os.getpid()}:
+    for _ in range(POLLS):
+        others = _session() - {os.getpid()}
         for pid in others:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if not others:
+            break
         threading.Event().wait(POLL_S)
     os.kill(os.getpid(), signal.SIGKILL)
 

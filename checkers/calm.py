@@ -29,9 +29,10 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     `healed` milestone is used instead. The milestone must have succeeded, or must have failed only
     because running brokers did not register. The milestone is also used if the plan has faults but
     no recorded fault began, because rows may be missing. It is also used if a broker ended or was
-    paused before it, because only the heal of everything starts such a broker again. If the plan
-    has no faults, the result is the start of the main phase. For a scenario without recorded
-    faults, the result is also the start of the main phase.
+    paused before it, because only the heal of everything certainly starts such a broker again. An
+    end of a broker that was asked to stop does not count. If the plan has no faults, the result is
+    the start of the main phase. For a scenario without recorded faults, the result is also the
+    start of the main phase.
 
     Args:
         faults: Rows of `faults`.
@@ -48,7 +49,8 @@ def calm_from_ns(faults: pa.Table, milestones: Sequence[Milestone], plan: Plan) 
     begun = select(faults, was_begun(faults))
     last = int(ints(begun, "healed_ns").max(initial=-1))
     healed = reached.get("healed")
-    ends = [each.at_ns for each in milestones if each.name == ENDED]
+    by_itself = [each for each in milestones if each.name == ENDED and "told" not in each.detail]
+    ends = [each.at_ns for each in by_itself]
     restarted = healed is not None and min(ends, default=MAX_NS) <= healed.at_ns
     if begun.num_rows and present(begun, "healed_ns").all() and not restarted:
         return last

@@ -24,6 +24,7 @@ from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, took_n
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.clock import NS_PER_S
+from results.record.milestones import ENDED
 from results.record.terms import NO_HANDLE, UNMEASURED
 from results.record.tuning import gives_up_ms
 
@@ -207,7 +208,10 @@ def explains(group: Group, end: End) -> bool:
     faults = group.view(_faults)
     mine = [each for each in faults if each.hit(end)]
     return (
-        (not (end.outside and end.signalled) and any(_of_disk(each, end) for each in mine))
+        (
+            not (end.outside and end.signalled)
+            and any(_of_disk(group.facts, each, end) for each in mine)
+        )
         or any(_starved(each, end) for each in mine)
         or _shut_out(group.facts, mine, faults, end)
     )
@@ -216,23 +220,41 @@ def explains(group: Group, end: End) -> bool:
 def may_explain(group: Group, end: End) -> bool:
     """Return whether a process may have ended because a fault had taken data long before."""
     return not (end.disk_failed or (end.outside and end.signalled)) and any(
-        each.hit(end) and each.took_data and _may_lack(each, end) for each in group.view(_faults)
+        each.hit(end) and each.took_data and _may_lack(group.facts, each, end)
+        for each in group.view(_faults)
     )
 
 
-def _may_lack(fault: _Fault, end: End) -> bool:
-    """Return whether a process ran on a disk from which a fault had taken data.
+def _may_lack(facts: RunFacts, fault: _Fault, end: End) -> bool:
+    """Return whether a process may have run on a disk from which a fault had taken data.
 
-    Such a fault stops the broker. The next incarnation starts on the remaining data. The second
-    incarnation after the fault has fetched the missing records, if the fault was over by then.
+    Such a fault stops the broker. The next incarnation starts on the remaining data. A later
+    incarnation has the missing records, unless the one before it ended by itself, or the fault was
+    over only a short time ago.
     """
-    return fault.lives_since(end) in {None, 0, 1} or not fault.was_over(end.seen_ns)
+    since = fault.lives_since(end)
+    if since in {None, 0, 1} or not fault.was_over(end.seen_ns):
+        return True
+    assert since is not None
+    early = not fault.was_over(end.seen_ns - _RECOVERS_NS)
+    return since > 1 and (early or _ended_before(facts, end))
 
 
-def _of_disk(fault: _Fault, end: End) -> bool:
+def _ended_before(facts: RunFacts, end: End) -> bool:
+    """Return whether the incarnation before a process ended by itself, too."""
+    before = str(int(end.incarnation) - 1)
+    return any(
+        each.name == ENDED
+        and (each.detail.get("node"), each.detail.get("incarnation")) == (end.node, before)
+        for each in facts.milestones
+    )
+
+
+def _of_disk(facts: RunFacts, fault: _Fault, end: End) -> bool:
     """Return whether a fault of the node's disk may be the reason why the process ended."""
     if fault.took_data:
-        return _may_lack(fault, end) and not fault.was_over(end.seen_ns - _RECOVERS_NS)
+        early = not fault.was_over(end.seen_ns - _RECOVERS_NS)
+        return early and _may_lack(facts, fault, end)
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
     breaks = fault.family == _BREAKING and _gives_reason(fault, end.node)

@@ -11,9 +11,9 @@ rejects a commit by a member that was replaced (KIP-447). So each input takes ef
 What would not prove it: a transaction whose commit request got no response, and whose records no
 reader received. The anomaly is allowed if an unclean election may have lost the group's offset. It
 is also allowed if the disks of every replica may have lost that offset before the last of the
-transactions ended. What outputs lost changes no offset of the group. But it may include the marker
-of an abort, so that readers get records of an aborted transaction. So losses of outputs count if
-only readers show that one of the transactions committed.
+transactions ended. A loss of outputs changes no offset of the group. But the loss may include the
+marker of an abort. Then readers get records of an aborted transaction. So losses of outputs count
+if only readers show that one of the transactions committed.
 """
 
 import numpy as np

@@ -16,7 +16,8 @@ The proof has three parts:
   the same epoch. But a coordinator may abort a transaction because of its timeout, or because a
   client asks for a new epoch. Then the marker has the next epoch, which no client gets (KIP-360).
   So such a marker counts if the second transaction did not certainly commit, and if the log has no
-  record in that next epoch. Kafka 4.0 raises the epoch once more for such an abort (KAFKA-19367).
+  record in that next epoch. With transaction version 2, Kafka 4.0.0 raises the epoch once more for
+  such an abort (KAFKA-19367).
 - No transaction in between wrote a higher sequence number in that epoch. So the next record had
   this number.
 """
@@ -31,8 +32,9 @@ from checkers.group import Group
 from checkers.protocol import Excuse, Labels, Premise
 from results.record.terms import Outcome
 
-_TWICE_RAISED = (4, 0)
+_TWICE_RAISED = (4, 0, 0)
 """The version in which the marker of such an abort may be two epochs above its records."""
+_FAR = int(np.iinfo(np.int64).max)
 _MARKERS = 2
 """The minimum number of markers: one aborts the first transaction, one ends the second."""
 
@@ -105,7 +107,7 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
     given_up = ~acked & failed
     may_be_aborted = within(values, ints(group.doubtful, "value"))
     ids, ops = texts(sends, "transactional_id"), ints(sends, "op_id")
-    raised = 2 if group.facts.plan.version_numbers[:2] == _TWICE_RAISED else 1
+    raised = 2 if group.facts.plan.version_numbers == _TWICE_RAISED else 1
     found = {}
     for row in stray.tolist():
         at = log.at(int(offsets[row]))
@@ -114,13 +116,12 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
             continue
         first = int(firsts[0])
         producer, epoch = int(log.producer_ids[at]), int(log.producer_epochs[at])
-        theirs = log.producer_ids == producer
-        of_next = theirs & (log.producer_epochs > epoch)
-        of_next &= log.producer_epochs <= epoch + raised
-        fenced = may_be_aborted[row] and not (of_next & (log.controls != 1)).any()
-        in_epoch = theirs & (log.producer_epochs == epoch)
+        theirs, above = log.producer_ids == producer, log.producer_epochs - epoch
+        in_epoch, in_later = (theirs & (log.producer_epochs == epoch), theirs & (above > 0))
         after = (log.controls == 1) & (log.offsets > offsets[row])
-        ended, replaced = int((in_epoch & after).sum()), fenced and bool((of_next & after).any())
+        ended, next_one = int((in_epoch & after).sum()), above[in_later & after].min(initial=_FAR)
+        unused = not (in_later & (log.controls != 1) & (above <= next_one)).any()
+        replaced = may_be_aborted[row] and unused and next_one <= raised
         same = ids[first] == ids[row] and began[first] < began[row]
         higher = in_epoch & (log.controls != 1) & (log.sequences > log.sequences[at])
         between = within(values, log.values[higher]) & (began < began[row])

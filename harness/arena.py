@@ -92,6 +92,7 @@ class Arena:
     _ended: set[tuple[str, int, bool]] = field(default_factory=set)
     _crashed: set[int] = field(default_factory=set)
     _suspects: Sequence[Ended] = ()
+    _away: set[str] = field(default_factory=set)
     _looked_s: float = 0.0
 
     def reach(self, name: str, *, failed: str = "", **detail: str) -> None:
@@ -292,9 +293,10 @@ class Arena:
 
     def note(self, cluster: Deployment, *, away: Collection[str] = ()) -> None:
         """Record each broker's final state, except for the brokers that the plan removed."""
+        self._away = set(away)
         if self.observer is not None:
             noted = self.observer.note(NOTE_LIMIT_S)
-            silent = sorted(set(cluster.nodes) - noted - set(away))
+            silent = sorted(set(cluster.nodes) - noted - self._away)
             self.troubles += [
                 f"{node} did not answer the last observation before its stop" for node in silent
             ]
@@ -312,7 +314,7 @@ class Arena:
         ended = cluster.stop(STOP_LIMIT_S)
         # A server that was not yet up may fail when it is stopped (Kafka with ZooKeeper does). A
         # server may also end while others stop, before its own turn.
-        up = {*(view.registered if view else ()), *cluster.controllers}
+        up = {*(view.registered if view else ()), *cluster.controllers} - self._away
         self._note_ends(cluster, [each for each in cluster.ended() if each.node in up])
         detail = {node: "clean" if clean else "killed" for node, clean in ended.items()}
         self._fetch(cluster)

@@ -94,6 +94,7 @@ def test_a_broker_that_ended_had_no_peace_before_the_heal_started_it_again() -> 
     assert anomalies(end) == 0
     assert anomalies(), "nothing but the broker kept it out"
     assert anomalies(replace(end, at_ns=191 * S)), "it ended later"
+    assert anomalies(replace(end, detail={"node": "n1", "told": "stop"})), "its fault started it"
     failed = Milestone(name="healed", at_ns=190 * S, detail={"failed": "n1 could not be restored"})
     assert calm_from_ns(faults, [failed, end], PLAN) is None
 
