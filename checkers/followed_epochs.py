@@ -4,9 +4,9 @@ No report of a replica names an epoch. The highest possible epoch: in KRaft, a b
 before its replicas follow the new leader. So the epoch is at most the epoch in the next metadata
 answer of the same broker process.
 
-The lowest possible epoch: an unclean election leaves only the new leader in the ISR. A replica that
-is in an ISR of several has followed the leader of this epoch, or of an epoch since the last unclean
-election. Then it has also dropped the records that this election lost.
+The lowest possible epoch: in KRaft, an unclean election leaves only the new leader in the ISR. A
+replica that is in an ISR of several has followed the leader of this epoch, or of an epoch since the
+last unclean election. Then it has also dropped the records that this election lost.
 """
 
 import numpy as np
@@ -15,6 +15,15 @@ from checkers.acknowledger import LOOK_NS
 from checkers.columns import NONE, Ints, equal, ints, present, select
 from checkers.group import Group
 from results.record.terms import Source
+
+NEVER = int(np.iinfo(np.int64).max)
+"""An epoch that is never reached."""
+
+
+def rising(group: Group, epoch: int) -> int:
+    """Return an epoch, or `NEVER` if it is unknown, or if the system's epochs may not rise."""
+    plan = group.facts.plan
+    return epoch if epoch >= 0 and (plan.has_quorum or plan.kept_outside) else NEVER
 
 
 def last_epoch(group: Group) -> int:
@@ -71,7 +80,10 @@ def floors(group: Group, node: str, times_ns: Ints, lives: Ints) -> Ints:
     seen_ns, epochs, those = (
         ints(mine, name)[within] for name in ("observed_ns", "leader_epoch", "incarnation")
     )
-    for seen, epoch, life in zip(seen_ns, epochs, those, strict=True):
-        later = (times_ns >= seen + LOOK_NS) & (lives == life)
-        found[later] = np.maximum(found[later], epoch)
+    for life in np.unique(those).tolist():
+        of = np.flatnonzero(those == life)
+        of = of[np.argsort(seen_ns[of], kind="stable")]
+        highest = np.append(np.maximum.accumulate(epochs[of]), NONE)
+        at = np.flatnonzero(lives == life)
+        found[at] = highest[np.searchsorted(seen_ns[of] + LOOK_NS, times_ns[at], "right") - 1]
     return found

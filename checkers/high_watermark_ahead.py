@@ -47,9 +47,19 @@ from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
-from checkers.followed_epochs import ceilings, floors
+from checkers.followed_epochs import ceilings, floors, rising
 from checkers.group import Group
-from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved, Waits
+from checkers.protocol import (
+    DISK_DOUBTS,
+    Chapter,
+    Checker,
+    Excuse,
+    Findings,
+    Labels,
+    Promise,
+    Proved,
+    Waits,
+)
 from checkers.replica_reasons import holders, leader_text, verb
 from checkers.replica_reasons import told_ns as first_told_ns
 from checkers.unclean_elections import unclean_elections
@@ -143,7 +153,13 @@ def _of_node(
             )
             for at in np.sort(wrong[first]).tolist()
         ]  # fmt: skip
-    return compared, sorted(ahead, key=lambda each: bool(_labels(group, each)[0]))[:1]
+    return compared, sorted(ahead, key=lambda each: _excused(group, each))[:1]
+
+
+def _excused(group: Group, ahead: Ahead) -> int:
+    """Return 0 if nothing explains a high watermark, 1 if something may, 2 if something does."""
+    excuses = {*_labels(group, ahead)[0]}
+    return 0 if not excuses else 1 if excuses <= {*DISK_DOUBTS} else 2
 
 
 def _witnesses(told: Announcements, told_ns: Ints, ceilings: Ints) -> Ints:
@@ -205,7 +221,7 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, ahead: Ahead) -> Labels:
-    low, until = ahead.later.high_watermark, ahead.later.epoch
+    low, until = ahead.later.high_watermark, rising(group, ahead.later.epoch)
     unclean = unclean_elections(group).took_after(low, ahead.floor, until=until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     lost = [lost_on_disks(group, offset, ahead.told_ns) for offset in (low, ahead.mark - 1)]

@@ -38,7 +38,7 @@ from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
-from checkers.followed_epochs import ceilings, floors
+from checkers.followed_epochs import NEVER, ceilings, floors, last_epoch, rising
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
@@ -58,7 +58,7 @@ class Fall:
 
     Attributes:
         node: The node that holds the replica.
-        mark, marked_ns: The high watermark, and when it was reported.
+        mark, marked_ns, last_ns: The high watermark, and when it was first and last reported.
         end, seen_ns: The log end, and when it was reported; -1 if it comes from files.
         lives: The incarnations that reported the high watermark and the log end; -1 if unknown.
     """
@@ -66,6 +66,7 @@ class Fall:
     node: str
     mark: int
     marked_ns: int
+    last_ns: int
     end: int
     seen_ns: int
     lives: tuple[int, int]
@@ -88,7 +89,7 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
     """
     columns = ("log_end_offset", "high_watermark", "observed_ns", "incarnation")
     rows = zip(*(ints(told, name).tolist() for name in columns), strict=True)
-    marks = list[tuple[int, int, int]]()
+    marks = list[tuple[int, int, int, int]]()
     for end, mark, at_ns, life in rows:
         if end < 0:  # The broker has no such replica, or did not report its end.
             marks.clear()
@@ -96,15 +97,16 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
         # A row may be recorded twice. Its own high watermark is not earlier. Files have no time.
         above = [each for each in marks if each[0] > end and each[1] != at_ns]
         if above:
-            high, marked_ns, then = above[-1]
+            high, marked_ns, last_ns, then = above[-1]
             yield Fall(
-                node=node, mark=high, marked_ns=marked_ns, end=end, seen_ns=at_ns,
+                node=node, mark=high, marked_ns=marked_ns, last_ns=last_ns, end=end, seen_ns=at_ns,
                 lives=(then, life),
             )  # fmt: skip
             marks.clear()
-        marks = [each for each in marks if each[0] >= mark]
-        if mark >= 0 and (not marks or marks[-1][0] > mark):
-            marks.append((mark, at_ns, life))
+        first_ns = next((each[1] for each in marks if each[0] == mark), at_ns)
+        marks = [each for each in marks if each[0] > mark]
+        if mark >= 0:
+            marks.append((mark, first_ns, at_ns, life))
 
 
 def _marked(told: pa.Table) -> int:
@@ -149,10 +151,13 @@ def _by(fall: Fall) -> int:
 
 def _labels(group: Group, fall: Fall) -> Labels:
     marked_ns, seen_ns, then, last = (
-        np.array([each]) for each in (fall.marked_ns, fall.seen_ns, *fall.lives)
+        np.array([each]) for each in (fall.last_ns, fall.seen_ns, *fall.lives)
     )
     since = int(floors(group, fall.node, marked_ns, then)[0])
-    until = int(ceilings(group, fall.node, seen_ns, last)[0])
+    until, highest = int(ceilings(group, fall.node, seen_ns, last)[0]), last_epoch(group)
+    # A later epoch may be missing from the record if the run did not reach its end.
+    whole = group.facts.recovered and group.facts.snapshot == FINAL
+    until = rising(group, until) if whole or until < highest else NEVER
     unclean = unclean_elections(group).took_after(fall.end, since, until=until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     ends = (fall.end, fall.mark - 1)

@@ -3,8 +3,8 @@
 Coordinators store their state as records of internal topics. A disk fault may remove such records.
 The record of a run does not show the ISR of internal topics. So a loss has one of these labels:
 
-- The excuse of the fault, if all replicas of a partition lost records, each on its own node. No heal
-  must have ended a loss before the last loss began.
+- The excuse of the fault, if all replicas of a partition lost records, each on its own node. No
+  heal must have ended a loss before the last loss began.
 - `unconfirmed-fault`, if this is true only together with faults that were not confirmed.
 - `last-copies`, if some node lost records: it may have been the only member of the ISR.
 

@@ -10,9 +10,10 @@ Both facts are known for an election that a fault requested. The replica reporte
 before the fault began. All in-sync replicas were dead when that replica began to lead. If instead
 the plan permits unclean elections, the time of such an election is unknown. An old leader that is
 cut off may continue to accept records until it learns the new epoch. So each unclean election may
-have lost any record of an earlier epoch that was sent before all brokers knew the new epoch. But
-the election did not lose records of the election's own epoch or of later epochs. The epoch of a
-record comes from a copy in a log, or from a reader.
+have lost any record of an earlier epoch. If the controllers' log shows the election, records that
+were sent 2 s after all brokers knew the new epoch do not count. The election did not lose records
+of the election's own epoch or of later epochs. The epoch of a record comes from a copy in a log, or
+from a reader.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import FILES, KNOWN_NS
+from checkers.acknowledger import FILES
 from checkers.columns import (
     NONE,
     Ints,
@@ -33,14 +34,15 @@ from checkers.columns import (
     select,
 )
 from checkers.facts import FINAL, DiskLoss, UncleanOrder
-from checkers.followed_epochs import last_epoch
+from checkers.followed_epochs import NEVER, last_epoch
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
 from results.record.declared import Sight
 from results.record.terms import Source
 
-_NEVER = int(np.iinfo(np.int64).max)
+_FOLLOWS_NS = 2_000_000_000
+"""The maximum time from a broker's first answer with a new epoch until its replicas follow."""
 _FIRST = 1
 """The leader epoch of the first election after a partition's creation."""
 _AT_ONCE = (Excuse.POWER, Excuse.WIPE)
@@ -92,7 +94,7 @@ class UncleanElections:
         sent_ns: Ints | None = None,
         epochs: Ints | None = None,
         *,
-        missed_ns: int = _NEVER,
+        missed_ns: int = NEVER,
     ) -> Mask:
         """Return a mask of the records that the leader of an unclean election may have lacked.
 
@@ -116,7 +118,7 @@ class UncleanElections:
         """Return whether an unclean leader may have lacked the record at an offset."""
         return bool(self.took(np.array([offset]))[0])
 
-    def took_after(self, offset: int, epoch: int, sent_ns: int = NONE, until: int = _NEVER) -> bool:
+    def took_after(self, offset: int, epoch: int, sent_ns: int = NONE, until: int = NEVER) -> bool:
         """Return whether an unclean leader after `epoch` may have lacked the record at `offset`.
 
         An unclean election does not lose records that a leader writes or announces after the
@@ -136,7 +138,7 @@ class UncleanElections:
         """Return whether an unclean election may have begun an epoch in (`epoch`, `later`]."""
         return any(each.may_begin(epoch, later) for each in self.found)
 
-    def over_from(self, later: int = _NEVER) -> int:
+    def over_from(self, later: int = NEVER) -> int:
         """Return the lowest epoch whose records no unclean election up to epoch `later` explains.
 
         An unclean election may have lost the records of each epoch below the result. If there is no
@@ -227,16 +229,16 @@ def _began_ns(group: Group, epoch: int) -> int:
 
 
 def _without_log(group: Group) -> Iterator[Unclean]:
-    rows, highest = group.table("leadership"), _NEVER
+    rows, highest = group.table("leadership"), NEVER
     epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
     if len(epochs):
         if not (epochs > 0).any():
             return
         # The epoch in ZooKeeper never falls, so a later epoch would be known after the recovery.
         watched = group.facts.recovered and group.facts.snapshot == FINAL
-        highest = last_epoch(group) if watched else _NEVER
+        highest = last_epoch(group) if watched else NEVER
     if group.facts.plan.unclean_elections:
-        yield Unclean(epoch=_FIRST, last=highest, start=0, until_ns=_NEVER)
+        yield Unclean(epoch=_FIRST, last=highest, start=0, until_ns=NEVER)
         return
     for order in _orders(group):
         epoch, last = max(_FIRST, order.after_epoch + 1), order.epoch if order.known else highest
@@ -252,10 +254,10 @@ def _known_ns(group: Group, epoch: int) -> int:
     seen_ns = ints(rows, "observed_ns")
     knew = (ints(rows, "leader_epoch") >= epoch) & (seen_ns >= 0) & ~equal(rows, "source", *FILES)
     first = [
-        int(seen_ns[knew & equal(rows, "observer", f"n{broker}")].min(initial=_NEVER))
+        int(seen_ns[knew & equal(rows, "observer", f"n{broker}")].min(initial=NEVER))
         for broker in group.facts.brokers
     ]
-    return min(max(first), _NEVER - KNOWN_NS) + KNOWN_NS
+    return min(max(first), NEVER - _FOLLOWS_NS) + _FOLLOWS_NS
 
 
 def _orders(group: Group) -> list[UncleanOrder]:
@@ -266,7 +268,7 @@ def _orders(group: Group) -> list[UncleanOrder]:
 def _ordered(group: Group, order: UncleanOrder, epoch: int, last: int) -> Unclean:
     if not order.known:
         began_ns = order.began_ns
-        return Unclean(epoch=epoch, last=last, start=0, until_ns=_NEVER, began_ns=began_ns)
+        return Unclean(epoch=epoch, last=last, start=0, until_ns=NEVER, began_ns=began_ns)
     earlier = [each for each in _orders(group) if each.began_ns < order.began_ns]
     # A report from before an earlier unclean election may describe a log that it then lost.
     since_ns = max((_seen_ns(each) for each in earlier), default=-1)
@@ -295,7 +297,7 @@ def _was_over(loss: DiskLoss, told_ns: int) -> bool:
 
 
 def _seen_ns(order: UncleanOrder) -> int:
-    return order.seen_ns if order.known else _NEVER
+    return order.seen_ns if order.known else NEVER
 
 
 def _high_watermark(group: Group, node: str, since_ns: int, until_ns: int) -> tuple[int, int]:

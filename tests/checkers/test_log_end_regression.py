@@ -1,5 +1,7 @@
 """log-end-regression: what a broker tells of its own replica, look after look."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import DiskLoss, Disturbance, RunFacts
@@ -183,6 +185,7 @@ KIND = ("unclean-election",)
         ([believes(1, 1, 2, at_s=8)], ()),  # It had not heard of the election.
         ([believes(2, 1, 2, at_s=8)], KIND),
         ([believes(1, 1, 2, at_s=8, life=1)], KIND),
+        ([believes(1, 1, 2, at_s=3), believes(2, 1, 2, at_s=2), believes(1, 1, 2, at_s=1)], ()),
     ],
 )
 def test_an_unclean_election_explains_a_fall_only_if_it_came_in_between(
@@ -192,6 +195,32 @@ def test_an_unclean_election_explains_a_fall_only_if_it_came_in_between(
     on = group(facts(plan=UNCLEAN), replica_states=rows, leadership=[ELECTED, *seen])
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.excuses == excuses
+
+
+def test_a_mark_that_was_told_again_after_the_election_was_true_after_it() -> None:
+    rows = [told(9, 9, at_s=1), told(10, 9, at_s=6), told(4, 4, at_s=8)]
+    seen = [ELECTED, believes(2, 1, 2, at_s=3)]
+    on = group(facts(plan=UNCLEAN), replica_states=rows, leadership=seen)
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.evidence["marked_ns"], anomaly.excuses) == (1 * S, ())
+
+
+@pytest.mark.parametrize("system", ["attached:mine.toml", "kafka:3.9.1:zookeeper", "kafka:4.3.1"])
+@pytest.mark.parametrize("epoch", [None, -1, 0])
+def test_epochs_that_are_unknown_or_never_rise_bound_no_election(
+    system: str, epoch: int | None
+) -> None:
+    rows = [told(9, 9, at_s=5), told(4, 4, at_s=7)]
+    seen = {**believes(0, 1, 2, at_s=8), "leader_epoch": epoch}
+    kraft = system.startswith("kafka:4")
+    on = group(
+        replace(facts(plan={"system": system, **UNCLEAN}), milestones=()),
+        replica_states=rows,
+        leadership=[ELECTED] * kraft + [seen] * (not kraft or epoch == 0),
+    )
+    (anomaly,) = found(CHECKER, on).anomalies
+    certainly_before = kraft and epoch == 0
+    assert anomaly.excuses == (() if certainly_before else KIND)
 
 
 def test_the_files_after_the_stop_may_be_of_the_last_epoch() -> None:

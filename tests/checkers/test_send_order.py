@@ -369,13 +369,13 @@ def test_weak_promises_excuse_a_mismatch_only_where_the_record_was_dropped() -> 
 @pytest.mark.parametrize(
     ("known_s", "sent_s", "fits"),
     [
-        ((1, 2, 3), 4, ()),  # No broker led in epoch 0 any more.
-        ((1, 2, 3), 3, ("unclean-election",)),  # n3 may have led until then.
-        ((1, 2), 4, ("unclean-election",)),  # n3 may still lead.
+        ((1, 2, 3), 5.1, ()),  # No broker led in epoch 0 any more.
+        ((1, 2, 3), 4.9, ("unclean-election",)),  # n3 may have led until then.
+        ((1, 2), 5.1, ("unclean-election",)),  # n3 may still lead.
     ],
 )
 def test_an_unclean_election_takes_nothing_that_was_sent_when_all_brokers_knew_of_it(
-    known_s: tuple[int, ...], sent_s: int, fits: tuple[str, ...]
+    known_s: tuple[int, ...], sent_s: float, fits: tuple[str, ...]
 ) -> None:
     allow = facts(plan={"broker": {"unclean.leader.election.enable": "true"}})
     rows = held(0, 1)
@@ -384,10 +384,11 @@ def test_an_unclean_election_takes_nothing_that_was_sent_when_all_brokers_knew_o
         for node, at_s in enumerate(known_s, start=1)
     )]  # fmt: skip
     cut = {"node": "n2", "from_offset": 2, "to_offset": 3}
-    wrong = sent((1, 2), op=1, since=sent_s * S, until=sent_s * S + 1)
+    sent_ns = int(sent_s * S)
+    wrong = sent((1, 2), op=1, since=sent_ns, until=sent_ns + 1)
     on = group(allow, sends=wrong, truncations=[cut], **rows)
     assert excuses(ACK_MISMATCH, on) == [fits]
-    swapped = [*sent((5, 2), op=1, since=sent_s * S, until=sent_s * S + 1),
+    swapped = [*sent((5, 2), op=1, since=sent_ns, until=sent_ns + 1),
                *sent((1, 1), op=2, since=9 * S, until=10 * S)]  # fmt: skip
     on = group(allow, sends=swapped, **rows)
     assert excuses(NONMONOTONIC_CHECKER, on) == [fits]
