@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from cluster.nodes import ZOOKEEPER_MACHINE, is_controller
 from results.environment import read_environment
+from results.record.nodes import ZOOKEEPER_MACHINE, is_controller
 from results.record.paths import RunPaths
 from results.record.verdict import Example
 

@@ -62,10 +62,10 @@ from checkers.transactions import (
 )
 from checkers.unclean_orders import unclean_orders
 from checkers.weakest import as_weakest
-from cluster.nodes import broker_names, controller_names
 from results.record.atomic import write_atomically
 from results.record.declared import SHOWN_BY_FILES, Sight
 from results.record.milestones import DRAINED, Milestone
+from results.record.nodes import broker_names, controller_names
 from results.record.parquet import open_parquet
 from results.record.paths import RunPaths
 from results.record.plan import Plan

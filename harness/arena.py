@@ -18,7 +18,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from cluster.nodes import called
 from cluster.protocol import CanFaultDisk, Ended, FullDiskError, HasFiles, Hosts, TellsRoom
 from cluster.systems.system import Deployment, Observer
 from harness.interrupt import Interrupts
@@ -41,6 +40,7 @@ from results.record.milestones import (
     Milestone,
     append_milestone,
 )
+from results.record.nodes import called
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, all_of

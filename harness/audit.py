@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from cluster.hosts.audit import differences, local_traces
 from cluster.hosts.choose import make_hosts
-from cluster.nodes import machines
 from cluster.protocol import CanAudit, ClusterError
 from cluster.systems.registry import system_of
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 

@@ -12,7 +12,6 @@ from checkers.facts import RunFacts
 from checkers.guarantees import guarantees
 from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, HostKind, choose_hosts
-from cluster.nodes import machines
 from cluster.protocol import Ability
 from cluster.systems.registry import system_of
 from cluster.systems.system import System
@@ -21,6 +20,7 @@ from harness.plans import refuse_a_run_without_faults, refuse_impossible
 from harness.scenarios.choices import refuse_another_story
 from harness.scenarios.telling import tell
 from nemesis.schedule import Schedule, deal_schedule
+from results.record.nodes import machines
 from results.record.plan import Plan, plan_from
 
 _DECIDING = ("workload", "load", "after_timeout", "scenario")

@@ -28,7 +28,6 @@ from cluster.hosts.namespace import enter_prefix
 from cluster.hosts.signals import environment_of, is_running, process_id
 from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.zookeeper import FOLDER as ZOOKEEPER_FOLDER
-from cluster.nodes import ZOOKEEPER_MACHINE, machines
 from cluster.protocol import ClusterError, ProcessId, UserError
 from cluster.systems.registry import system_of
 from cluster.systems.system import Deployment
@@ -36,6 +35,7 @@ from harness.dead_runs import heal_dead_run
 from harness.signalled import SignalledEvent
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import ZOOKEEPER_MACHINE, machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.reading import read_bytes

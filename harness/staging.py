@@ -23,7 +23,6 @@ from cluster.hosts.abilities import able
 from cluster.hosts.choose import Choice, HostKind, choose_hosts
 from cluster.hosts.ledger import mark
 from cluster.hosts.namespace import enter_prefix
-from cluster.nodes import machines
 from cluster.reference.simulator.clock import WALL_CLOCK_S
 from cluster.systems.attached.mending import mend_run
 from cluster.systems.registry import system_of
@@ -49,6 +48,7 @@ from results.environment import collect_environment
 from results.record.clock import NS_PER_S, RunClock, stopwatch_s
 from results.record.declared import dump_declared
 from results.record.milestones import Milestone, load_milestones
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan, dump_plan
 from results.record.story import dump_story

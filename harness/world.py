@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from cluster.hosts.choose import make_hosts
-from cluster.nodes import machines
 from cluster.protocol import Hosts
 from cluster.systems.registry import system_of
 from cluster.systems.system import Deployment
@@ -18,6 +17,7 @@ from harness.java_client import java_client
 from harness.signalled import SignalledEvent
 from nemesis.families import breaks_disks
 from results.record.clock import RunClock
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event

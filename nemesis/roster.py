@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cluster.nodes import broker_names, controller_names, keepers
 from cluster.protocol import CoordinatorKind
 from results.record.identities import groups, transactional_ids
+from results.record.nodes import broker_names, controller_names, keepers
 from results.record.plan import Plan
 from results.record.shares import has_shares
 

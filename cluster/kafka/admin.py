@@ -16,9 +16,9 @@ from cluster.kafka.lines import Lines
 from cluster.kafka.open_transactions import open_transactions
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from cluster.protocol import ClusterView, CoordinatorKind, Endpoint, PartitionState
 from results.record.declared import Sight
+from results.record.nodes import node_id
 from results.record.runtime import Task, new_event, new_lock, start
 from results.record.topics import CreatedTopic
 

@@ -7,8 +7,8 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from cluster.kafka import questions
 from cluster.kafka.lines import Lines
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from cluster.protocol import CoordinatorKind
+from results.record.nodes import node_id
 
 
 def coordinator_of(lines: Lines, kind: CoordinatorKind, key: str) -> str | None:

@@ -7,9 +7,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from cluster.nodes import called
 from cluster.protocol import ClusterError, Command, Ended, Hosts, ProcessId
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import called
 from results.record.runtime import new_lock
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from cluster.kafka.producing import produce
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from cluster.protocol import Endpoint, PartitionState, ToldTopic
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import node_id
 from results.record.runtime import new_lock
 
 

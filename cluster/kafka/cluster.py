@@ -28,7 +28,6 @@ from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper import serves
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
 from cluster.logs import KafkaLogs
-from cluster.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from cluster.protocol import (
     ClusterError,
     ClusterView,
@@ -40,6 +39,7 @@ from cluster.protocol import (
 )
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.declared import Sight
+from results.record.nodes import ZOOKEEPER_MACHINE, called, is_controller
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Task, all_of, start

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.files.properties import properties
-from cluster.nodes import is_controller, node_id
 from cluster.protocol import Endpoint
 from cluster.sessions import OURS, SESSION_TIMEOUT, SESSION_TIMEOUT_OF_KRAFT
+from results.record.nodes import is_controller, node_id
 from results.record.plan import Plan
 from results.record.shares import OF_BROKERS, STATE_COPIES, has_shares
 from results.record.terms import Mode

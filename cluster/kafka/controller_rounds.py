@@ -15,8 +15,8 @@ from cluster.kafka.questioner import Questioner
 from cluster.kafka.rows import QuorumState, RowMaker
 from cluster.kafka.watching import Write
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from results.record.clock import RunClock
+from results.record.nodes import node_id
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ from cluster.kafka.collect import TEMPORARY
 from cluster.kafka.programs import KafkaPrograms, Programs, Seat
 from cluster.kafka.zookeeper import FOLDER, prepare_zookeeper, zookeeper_command
 from cluster.kafka.zookeeper import PORT as ZOOKEEPER_PORT
-from cluster.nodes import ZOOKEEPER_MACHINE, broker_names, controller_names, is_controller, machines
 from cluster.protocol import (
     CanLimitResources,
     CanShiftClock,
@@ -23,6 +22,13 @@ from cluster.protocol import (
     HasSoftware,
     Hosts,
     UserError,
+)
+from results.record.nodes import (
+    ZOOKEEPER_MACHINE,
+    broker_names,
+    controller_names,
+    is_controller,
+    machines,
 )
 from results.record.paths import RunPaths
 from results.record.plan import Plan

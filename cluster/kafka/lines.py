@@ -6,9 +6,9 @@ from kio.static.protocol import RequestPayload
 
 from cluster.kafka.dialects import Dialogue
 from cluster.kafka.wire import A, WireError
-from cluster.nodes import is_controller
 from cluster.protocol import Endpoint
 from results.record.clock import stopwatch_s
+from results.record.nodes import is_controller
 from results.record.runtime import new_lock
 
 ANSWER_TIMEOUT_S = 0.8

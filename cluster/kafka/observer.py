@@ -17,9 +17,9 @@ from cluster.kafka.questions import Place
 from cluster.kafka.rows import Leadership
 from cluster.kafka.watching import Watch, Wish
 from cluster.kafka.zookeeper_rounds import ZooKeeperRounds
-from cluster.nodes import ZOOKEEPER_MACHINE, node_id
 from cluster.protocol import PartitionSummary, Summary, TopicsByHand
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
+from results.record.nodes import ZOOKEEPER_MACHINE, node_id
 from results.record.runtime import new_lock
 from results.record.topics import CreatedTopic
 

@@ -16,8 +16,8 @@ from cluster.kafka.ends import by_leader
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
-from cluster.nodes import is_controller
 from cluster.protocol import ClusterView
+from results.record.nodes import is_controller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from cluster.kafka.fetch import Distribution
 from cluster.kafka.log_files import Logging, logging_to, node_files
 from cluster.kafka.storage import format_storage, java_argv
 from cluster.kafka.versions import LAST_WITH_LOG4J1
-from cluster.nodes import node_id
 from cluster.protocol import Endpoint, unwritable
 from results.record.declared import Sight
+from results.record.nodes import node_id
 from results.record.plan import Plan
 
 SETTINGS = "server.properties"

@@ -13,8 +13,8 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from cluster.kafka.questions import Place
 from cluster.kafka.thinning import Thinning
 from cluster.kafka.versions import NO_TOPIC_ID
-from cluster.nodes import node_id
 from results.record.clock import NS_PER_S
+from results.record.nodes import node_id
 from results.record.tables import LIVE
 
 NOTED = "noted"

@@ -15,8 +15,8 @@ from cluster.kafka.configuration import JAVA_ENVIRONMENT, JVM_FLAGS
 from cluster.kafka.failures import sentence
 from cluster.kafka.fetch import Distribution
 from cluster.kafka.versions import java_properties, numbers_of
-from cluster.nodes import node_id
 from cluster.protocol import ClusterError, unwritable
+from results.record.nodes import node_id
 
 FORMAT_TIMEOUT_S = 60
 LEAST_HEAP_MB = 128

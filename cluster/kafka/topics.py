@@ -8,9 +8,9 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from cluster.kafka import questions
 from cluster.kafka.orders import ORDER_TIMEOUT_S
 from cluster.kafka.questions import Place
-from cluster.nodes import node_id
 from cluster.protocol import ClusterError, ClusterView
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import node_id
 from results.record.topics import CreatedTopic
 
 TOPICS_TIMEOUT_S = 30.0

@@ -21,9 +21,9 @@ from cluster.kafka.questions import Place
 from cluster.kafka.wire import WireError
 from cluster.kafka.znodes import Znodes, ZooKeeperError
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
-from cluster.nodes import ZOOKEEPER_MACHINE, node_id
 from cluster.protocol import ClusterError, ClusterView, CoordinatorKind, Endpoint, PartitionState
 from results.record.clock import WaitTimeoutError, pause_until, stopwatch_s, wait_until
+from results.record.nodes import ZOOKEEPER_MACHINE, node_id
 from results.record.topics import CreatedTopic
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from cluster.kafka.rows import Leadership, Moment, RowMaker
 from cluster.kafka.watching import Write
 from cluster.kafka.znodes import Znodes
 from cluster.kafka.zookeeper_state import PartitionTruth, ZooKeeperState
-from cluster.nodes import ZOOKEEPER_MACHINE
 from results.record.clock import RunClock
+from results.record.nodes import ZOOKEEPER_MACHINE
 from results.record.topics import CreatedTopic
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from cluster.hosts.namespace import search_path
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.programs import Seat
-from cluster.nodes import broker_names, node_id
 from cluster.protocol import Ability, Hosts, UserError
 from cluster.systems.command_file import CommandFile, Lack, filled, load_command
 from cluster.systems.system import Say
 from results.environment import Told
 from results.record.declared import Declared, Sight
+from results.record.nodes import broker_names, node_id
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from cluster.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS
 from cluster.protocol import Ability, UserError
 from results.record.declared import Sight
+from results.record.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS
 from results.record.own import tables_of
 from results.record.plan import PlanError
 

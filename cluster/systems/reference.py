@@ -7,7 +7,6 @@ from cluster.files.properties import properties
 from cluster.hosts.choose import HostKind
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.programs import ReferencePrograms
-from cluster.nodes import machines
 from cluster.protocol import Hosts, UserError
 from cluster.reference.bugs import Bug
 from cluster.reference.process.hosts import CuttingHosts
@@ -15,6 +14,7 @@ from cluster.reference.settings import SettingsError, parsed
 from cluster.systems.system import Say
 from results.environment import Told
 from results.record.declared import Declared
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 

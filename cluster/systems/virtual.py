@@ -5,9 +5,9 @@ from random import Random
 
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.programs import SETTINGS, ReferencePrograms, Seat
-from cluster.nodes import node_id
 from cluster.protocol import Hosts
 from cluster.reference.process.formatting import write_meta
+from results.record.nodes import node_id
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 

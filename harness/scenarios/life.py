@@ -16,7 +16,6 @@ from functools import partial
 from rich.console import Console
 
 from cluster.kafka.asking import Asker
-from cluster.nodes import machines
 from cluster.protocol import ClusterError, ClusterView
 from cluster.sessions import session_s
 from cluster.systems.system import Deployment
@@ -34,6 +33,7 @@ from harness.scenarios.witness import Witness
 from harness.world import World
 from nemesis.scripted import ScriptedFaults
 from results.record.clock import RunClock, WaitTimeoutError
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cluster.files.metadata import METADATA_TOPIC
 from cluster.files.metadata_names import NamedRecord, metadata_record_names
-from cluster.nodes import node_id
 from harness.scenarios.protocol import QuorumSight
 from harness.scenarios.sight import ClusterSight, partition_folder
+from results.record.nodes import node_id
 from results.record.paths import RunPaths
 from results.record.steps import LogAtStep, QuorumAtStep, Span
 

@@ -11,12 +11,12 @@ from cluster.files.damage import DamagedFileError
 from cluster.files.metadata import METADATA_TOPIC
 from cluster.kafka.asking import Asker, Belief
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from cluster.protocol import Disk, Hosts
 from cluster.systems.system import Deployment
 from harness.scenarios.protocol import FilesSight, PartitionSight, QuorumSight, ReplicaSight
 from harness.scenarios.tails import Tails
 from nemesis.brokers import GONE
+from results.record.nodes import node_id
 
 T = TypeVar("T")
 Place = tuple[str, int]

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from cluster.nodes import node_id
 from harness.scenarios.director import Scene
 from harness.scenarios.props import Props
 from harness.scenarios.quorum_look import QuorumLook
 from harness.scenarios.sight import partition_folder
 from harness.scenarios.snapshot import copy_replicas
+from results.record.nodes import node_id
 from results.record.steps import Belief, Line, NodeAtStep, Step, append_step, step_name
 
 ANSWER_LIMIT_S = 3.0

@@ -13,7 +13,6 @@ from typing import cast
 from kio.static.protocol import RequestPayload
 
 from cluster.kafka.wire import CLIENT_ID, A, WireError, dialling
-from cluster.nodes import node_id
 from cluster.reference.machine import Answered, Effect, Event, Fired, Request
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import KNOCK
@@ -22,6 +21,7 @@ from cluster.reference.wire.apis import API_VERSIONS, APIS, Api, Asked, api_vers
 from harness.simulated.asking import WORK
 from harness.simulated.worker import ClientHosts
 from results.record.clock import NS_PER_S
+from results.record.nodes import node_id
 from results.record.runtime import Event as WaitedFor
 from results.record.runtime import new_event
 

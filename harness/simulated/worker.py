@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from cluster.nodes import node_id
 from cluster.reference.machine import Machine
 from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.simulation import Simulation
@@ -18,6 +17,7 @@ from harness.simulated.membership import GroupSettings
 from harness.simulated.producer import Producer
 from results.record.clock import RunClock, stopwatch_s
 from results.record.identities import group_of
+from results.record.nodes import node_id
 from results.record.plan import Plan
 from results.record.runtime import start
 from workloads.crew import Clients

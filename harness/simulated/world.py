@@ -5,7 +5,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from cluster.nodes import machines
 from cluster.protocol import Hosts
 from cluster.reference.simulator.machines import SimulatedMachines
 from cluster.reference.simulator.simulation import Simulation
@@ -17,6 +16,7 @@ from harness.simulated.clock import VirtualClock
 from harness.simulated.signalled import SignalledEvent
 from harness.simulated.worker import ClientHosts, SimulatedWorker, numbers_of
 from results.record.clock import NS_PER_S, RunClock
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.runtime import Event, within

@@ -6,9 +6,9 @@ import pytest
 
 from cluster.hosts.audit import mount_points
 from cluster.hosts.choose import make_hosts
-from cluster.nodes import machines
 from harness import audit as audit_module
 from harness.audit import audit
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.ssh_lab import Lab

@@ -17,9 +17,9 @@ from cluster.kafka.observer import Observer
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
 from cluster.kafka.zookeeper_admin import ZooKeeperAdmin
-from cluster.nodes import ZOOKEEPER_MACHINE, machines, node_id
 from cluster.protocol import ClusterError
 from results.record.clock import RunClock, wait_until
+from results.record.nodes import ZOOKEEPER_MACHINE, machines, node_id
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.stream import read_stream

@@ -18,7 +18,6 @@ from cluster.kafka import by_hand, layout
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
 from cluster.kafka.observer import Observer
-from cluster.nodes import machines
 from cluster.protocol import (
     CanKill,
     CanPause,
@@ -28,6 +27,7 @@ from cluster.protocol import (
     UserError,
 )
 from results.record.clock import RunClock, wait_until
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from results.record.stream import read_stream

@@ -5,8 +5,8 @@ import pytest
 from cluster.kafka.configuration import server_properties, session_timeout_s
 from cluster.kafka.log_files import ZOOKEEPER_FILES, logging_to, node_files
 from cluster.kafka.zookeeper import zookeeper_properties
-from cluster.nodes import called, node_id
 from cluster.protocol import Endpoint
+from results.record.nodes import called, node_id
 from results.record.plan import Plan
 from results.record.terms import Mode
 

@@ -8,9 +8,9 @@ import pytest
 from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
 from cluster.kafka.collect import collect
-from cluster.nodes import machines
 from cluster.protocol import ClusterError, UserError
 from results.record.clock import wait_until
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan
 from tests.brokers import brokers_of

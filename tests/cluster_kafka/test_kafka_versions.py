@@ -12,7 +12,7 @@ from cluster.kafka.versions import (
     numbers_of,
     server_artifact,
 )
-from cluster.nodes import machines
+from results.record.nodes import machines
 from results.record.plan import Plan
 
 

@@ -24,7 +24,6 @@ from cluster.hosts.choose import make_hosts
 from cluster.hosts.faulty_disks import FaultyNamespaceDisks, FaultyProcesses
 from cluster.hosts.linked import LinkedHosts
 from cluster.kafka.cluster import KafkaCluster
-from cluster.nodes import ZOOKEEPER_MACHINE
 from cluster.protocol import CLIENTS, Ability, CanPartition, ClusterError, HasFiles
 from nemesis import unclean_election
 from nemesis.effects import HealEffect, effect_to_json
@@ -42,6 +41,7 @@ from results.record.clock import (
     stopwatch_s,
     wait_until,
 )
+from results.record.nodes import ZOOKEEPER_MACHINE
 from results.record.paths import RunPaths
 from results.record.plan import ALL, Plan
 from results.record.plan_parts import PlannedFault

@@ -8,10 +8,10 @@ import pytest
 
 from cluster.hosts.process import ProcessHosts
 from cluster.kafka.cluster import KafkaCluster
-from cluster.nodes import machines
 from cluster.protocol import UserError
 from cluster.systems.command import CommandSystem
 from results.record.clock import wait_until
+from results.record.nodes import machines
 from results.record.paths import RunPaths
 from results.record.plan import Plan, plan_from
 from tests.brokers import brokers_of

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from cluster.hosts.agent import LOOPBACK
 from cluster.hosts.process import ProcessHosts
-from cluster.nodes import node_id
 from cluster.protocol import ClusterError, Command, Link, ProcessId
 from cluster.reference.process.control import SOCKET
 from cluster.reference.process.cuts import CUTS_FILE, cuts_of
 from results.record.atomic import StoreError, write_atomically
 from results.record.clock import WaitTimeoutError, stopwatch_s, wait_until
+from results.record.nodes import node_id
 
 ANSWER_S = 1.0
 """How many seconds to wait for a response.

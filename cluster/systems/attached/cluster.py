@@ -12,7 +12,6 @@ from cluster.kafka.observer import Observer
 from cluster.kafka.questions import Place
 from cluster.kafka.topics import make_topic, make_topics
 from cluster.kafka.wire import dialling
-from cluster.nodes import broker_names
 from cluster.protocol import (
     ClusterError,
     ClusterView,
@@ -25,6 +24,7 @@ from cluster.protocol import (
 from cluster.systems.attached.hosts import AttachedHosts
 from results.record.clock import RunClock, WaitTimeoutError, wait_until
 from results.record.declared import Sight
+from results.record.nodes import broker_names
 from results.record.plan import Plan
 from results.record.topics import CreatedTopic
 

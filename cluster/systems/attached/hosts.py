@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 
 from cluster.hosts.disk import LocalDisk
-from cluster.nodes import node_id
 from cluster.protocol import ClusterError, Command, Disk, Endpoint, Link, ProcessId, UserError
 from cluster.systems.attached.asking import Attached
 from cluster.systems.attached.clean import clean_up, left_of
@@ -17,6 +16,7 @@ from cluster.systems.attached.commands import CommandError, Runner, failed
 from cluster.systems.attached.marker import Marker, write_marker
 from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import node_id
 from results.record.paths import RunPaths
 from results.record.runtime import all_of, new_lock
 

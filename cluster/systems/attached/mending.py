@@ -10,7 +10,6 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from cluster.hosts.heal import Healed
 from cluster.kafka import questions
 from cluster.kafka.wire import WireError
-from cluster.nodes import node_id
 from cluster.protocol import ClusterError, Endpoint, UserError
 from cluster.systems.attached.asking import Attached
 from cluster.systems.attached.clean import clean_up
@@ -19,6 +18,7 @@ from cluster.systems.attached.marker import Marker, read_marker
 from cluster.systems.attached.status import GONE, PAUSED, RUNNING, state_said
 from results.record.attached_file import OF_A_RUN
 from results.record.clock import WaitTimeoutError, wait_until
+from results.record.nodes import node_id
 from results.record.paths import RunPaths
 from results.record.plan import PlanError
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.hosts.choose import HostKind
-from cluster.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS, broker_names, node_id
 from cluster.protocol import Hosts, UserError
 from cluster.systems.attached.asking import ALTER, Attached, Told
 from cluster.systems.attached.cluster import AttachedCluster
@@ -17,6 +16,7 @@ from cluster.systems.system import Say
 from results.environment import Told as Environment
 from results.record.attached_file import PREFIX
 from results.record.declared import Declared, Sight
+from results.record.nodes import FIRST_CONTROLLER, MOST_CONTROLLERS, broker_names, node_id
 from results.record.paths import RunPaths
 from results.record.plan import ATTACHED, Plan, plan_from
 from results.record.plan_parts import PlannedFault
