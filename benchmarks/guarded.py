@@ -20,7 +20,7 @@ END_LIMIT_S = 600.0
 """Seconds until a command must end after Ctrl-C. A suite first finishes its active runs."""
 POLL_S, POLLS = 0.01, 3000
 """Half a minute: how often and how long a killed session is looked for."""
-ENDED = "ZX"
+ENDED = frozenset("ZX")
 """The states in /proc/PID/stat of a process that runs no more (proc(5)): zombie and dead."""
 
 
@@ -98,23 +98,23 @@ def kill_session() -> None:
     process of the session runs, or after the time limit.
     """
     for _ in range(POLLS):
-        others = _session() - {os.getpid()}
+        others = _session()
         for pid in others:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if not others:
+        if ENDED.issuperset(others.values()):
             break
         threading.Event().wait(POLL_S)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _session() -> set[int]:
-    """Return the ids of all processes of our process session (setsid) that run."""
-    ours, found = os.getsid(0), set[int]()
+def _session() -> dict[int, str]:
+    """Return the other processes of our process session (setsid): id and state."""
+    ours, found = os.getsid(0), dict[int, str]()
     for folder in Path("/proc").iterdir():
         with suppress(ValueError, FileNotFoundError, ProcessLookupError, PermissionError):
             pid = int(folder.name)
             state, _, _, session, *_ = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(session) == ours and state not in ENDED:
-                found.add(pid)
+            if int(session) == ours and pid != os.getpid():
+                found[pid] = state
     return found

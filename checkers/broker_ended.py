@@ -17,9 +17,8 @@ a signal shows nothing about the broker.
 What would not prove it: each of the following facts explains an end.
 
 - The end follows a fault that damaged the node's disk: wipe, bit-flip, power-loss, or the family
-  lost-flushes. Once such a fault is over, it explains only the end of the process that was hit, and
-  the end of the next one. More than 60 s after the fault, it is unknown whether the fault was the
-  cause, so the anomaly is not trusted.
+  lost-flushes. Such a fault explains ends until 60 s after its heal. An end after that is not
+  trusted if the process was hit, or was the next one, or if the process before it ended by itself.
 - The end comes during a fault that stopped writes (disk-full, read-only), or shortly after it.
 - The process itself got errors from its disk (disk-errors). An unreadable page of a mapped file
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
