@@ -179,7 +179,7 @@ def _simulated(series: str, pair: int, way: str, size: Size, *, main: str, bug: 
         "hunt": {
             "systems": ["reference"], "hosts": "simulated", "workloads": ["log", "groups"],
             "most_families": 5, "main": main, "repeats": 0, "guided": way == GUIDED,
-            "until_failure": Bug(bug).anomaly if bug else False,
+            "seed": pair, "until_failure": Bug(bug).anomaly if bug else False,
         },
     }  # fmt: skip
     return Step(series=series, pair=pair, way=way, suite=suite, bug=bug)
@@ -191,7 +191,7 @@ def _kafka(pair: int, way: str, size: Size) -> dict[str, object]:
         "plan": {"swarm": True, "time_limit_s": 100},
         "hunt": {
             "systems": ["kafka:4.3.1"], "most_families": 5, "repeats": 0, "guided": way == GUIDED,
-            "workloads": ["log", "txn", "groups", "keyed", "pipeline", "shares"],
+            "seed": pair, "workloads": ["log", "txn", "groups", "keyed", "pipeline", "shares"],
         },
     }  # fmt: skip
 
