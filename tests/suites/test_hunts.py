@@ -58,6 +58,35 @@ def test_without_runs_each_value_is_as_likely() -> None:
     assert 850 < drawn([])["a"] < 1150
 
 
+def test_a_value_without_runs_comes_first_and_one_that_is_doubted_last() -> None:
+    met = [Pull(choices={"choice": ("a",)}, gain=0.5)] * 5
+    assert 2 * drawn(met)["a"] < drawn(met)["b"]
+    rng, doubted = Random(1), {"b": (1.0, 2.0)}
+    counts = Counter(best("choice", ("a", "b"), met, rng, starts=doubted)[0] for _ in range(2000))
+    assert 2 * counts["b"] < counts["a"]
+    assert counts["b"] > 100
+
+
+def test_a_run_with_changed_faults_says_nothing_about_families() -> None:
+    new, changed = history([part([Run(transitions=("a",)), Run(parent=run_of(1))])])
+    assert changed.choices == {"faults": ("changed",)}
+    assert new.choices["faults"] == ("new",)
+    assert new.choices["family"]
+
+
+def test_faults_are_changed_less_often_where_that_gains_nothing() -> None:
+    def share(*, changed_gain: bool) -> int:
+        runs = [Run(transitions=("a",))]
+        for at in range(12):
+            gains_here = bool(at % 2) == changed_gain
+            parent = run_of(1) if at % 2 else ""
+            runs.append(Run(transitions=(f"{at}",) if gains_here else (), parent=parent))
+        states = [part(runs, night=f"202611{day}T010000Z") for day in range(10, 30)]
+        return sum(bool(each.parent) for state in states if (each := hunter().draw(state)))
+
+    assert share(changed_gain=False) < share(changed_gain=True)
+
+
 def test_what_gained_long_ago_counts_little() -> None:
     late = [Pull(choices={"choice": ("b",)}, gain=0.8)] * 30
     old = pulls(0.6, count=10)

@@ -14,6 +14,9 @@ from results.record.plan_parts import PlannedFault
 
 PLAIN_CLIENT = "librdkafka"
 COUNT = "families at once"
+ORIGIN = "faults"
+NEW, CHANGED = "new", "changed"
+"""The values of the choice `ORIGIN`: a run has new faults, or another run's faults with changes."""
 _TRANSITION, _SUCCESSION = 3, 1
 """How much a new transition adds to the score, and how much a new pair of successive ones."""
 
@@ -54,8 +57,10 @@ class Drawn:
 
     @property
     def choices(self) -> Mapping[str, tuple[str, ...]]:
-        """The run's values for each choice of the hunt."""
-        return choices_of(self.plan)
+        """The values that the hunt chose. For a run with changed faults, it chose only this way."""
+        if self.item.planned.parent:
+            return {ORIGIN: (CHANGED,)}
+        return {**choices_of(self.plan), ORIGIN: (NEW,)}
 
 
 def main_s_of(item: Item) -> float:
