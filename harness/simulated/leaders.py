@@ -10,7 +10,7 @@ from cluster.reference.messages.clients import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from harness.simulated.asking import MS, Questions
+from harness.simulated.asking import BACKOFF_NS, MS, Questions
 from workloads.protocol import Key
 
 REFRESH_NS = 2_000_000_000
@@ -33,6 +33,7 @@ class Leaders:
         self._turn = first
         self._of: dict[Key, tuple[int, int]] = {}
         self._told_ns: int | None = None
+        self._rests_until_ns = 0
         self._counts: dict[str, int] = {}
         self._asking = False
 
@@ -51,9 +52,13 @@ class Leaders:
         self._told_ns = None
 
     def refreshed(self, now_ns: int, questions: Questions) -> list[Request]:
-        """Return a metadata request if the metadata is too old. The brokers take turns."""
+        """Return a metadata request if the metadata is too old. The brokers take turns.
+
+        After a request without a response, the client waits as long as real clients do
+        (`retry.backoff.ms`). While no broker runs, each request fails at once.
+        """
         old = self._told_ns is None or now_ns - self._told_ns > REFRESH_NS
-        if self._asking or not old:
+        if self._asking or not old or now_ns < self._rests_until_ns:
             return []
         self._asking = True
         return [questions.ask(self.someone(), self._question, self._take, _LIMIT_NS)]
@@ -67,7 +72,7 @@ class Leaders:
         """Store the leaders in a metadata response; ignore entries with an older leader epoch."""
         self._asking = False
         if not isinstance(answer, MetadataResponse):
-            self._told_ns = None
+            self._told_ns, self._rests_until_ns = None, now_ns + BACKOFF_NS
             return
         self._told_ns = now_ns
         for topic in answer.topics:

@@ -47,6 +47,7 @@ from cluster.reference.simulator.host import Booted, Host
 from cluster.reference.simulator.network import Latency
 from cluster.reference.simulator.simulation import Simulation
 from cluster.reference.simulator.tasks import Tasks
+from harness.simulated.asking import WORK
 from harness.simulated.consumer import Consumer
 from harness.simulated.encoding import fetched_records, record_batch
 from harness.simulated.leaders import Leaders
@@ -353,6 +354,18 @@ def test_an_end_is_told_when_all_before_it_was_read() -> None:
         ends.append(consumer.poll(100).ends)
         at += size
     assert ends == [{}, {("t", 0): 5}]
+
+
+def test_a_metadata_request_without_a_response_is_repeated_only_after_a_while() -> None:
+    """Else, clients would ask without end while no broker runs: each request fails at once."""
+    consumer = Consumer(Leaders(["t"], [1, 2]), wake=lambda: None)
+    consumer.assign({("t", 0): None})
+    (asked,) = requests(consumer.start(0))
+    (refused, early, late) = (MS, 100 * MS, 102 * MS)
+    assert requests(consumer.on(refused, Answered(request=asked.number, message=None))) == []
+    assert requests(consumer.on(early, Fired(timer=WORK))) == []
+    (again,) = requests(consumer.on(late, Fired(timer=WORK)))
+    assert again.to != asked.to
 
 
 def _led_by(broker: int) -> MetadataResponsePartition:
