@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from checkers.causes import BEFELL
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from cluster.reference.simulator.host import Host
 from cluster.reference.simulator.network import Link, Network
 from cluster.reference.simulator.process import Process
@@ -102,13 +102,13 @@ class Deeds:
         return [
             at
             for at, each in enumerate(self.done)
-            if (each.kind, each.ended_ns) == (kind, NEVER_NS) and node in each.nodes
+            if (each.kind, each.ended_ns) == (kind, NEVER) and node in each.nodes
         ]
 
     def _begins(self, kind: str, node: str) -> None:
         now = self._simulation.now_ns
         self.done.append(Deed(kind=kind, nodes=frozenset({node}), asked_ns=now, begun_ns=now,
-                              ended_ns=NEVER_NS))  # fmt: skip
+                              ended_ns=NEVER))  # fmt: skip
 
     def _ends(self, kind: str, node: str) -> None:
         for at in self._open(kind, node):

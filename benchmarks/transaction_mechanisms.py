@@ -8,7 +8,7 @@ import re
 import pyarrow.parquet as pq
 
 from benchmarks.node_logs import Logs, began_s, logged_s, place_of
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from results.record.clock import NS_PER_S
 from results.record.verdict import Example
 
@@ -46,7 +46,7 @@ def skips_a_marker(example: Example, logs: Logs) -> bool:
     client, sent_ns = began[0]["transactional_id"], began[0]["invoke_ns"]
     acked = (each for each in there if each["acked"])
     later = (each["invoke_ns"] for each in acked if each["transactional_id"] == client)
-    next_ns = min((each for each in later if each > sent_ns), default=NEVER_NS)
+    next_ns = min((each for each in later if each > sent_ns), default=NEVER)
     skipped = (
         rf"Couldn't find leader endpoint for partitions \w+\((?:[^)\n]*[ ,])?{re.escape(place)}[,)]"
         rf"[^\n]*while trying to send transaction markers for {re.escape(client)}, these partitions"

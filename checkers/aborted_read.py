@@ -19,7 +19,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
 from checkers.client_reasons import (
     doubt,
     hold,
@@ -31,7 +30,7 @@ from checkers.client_reasons import (
     value_at,
     written_by,
 )
-from checkers.columns import NONE, equal, first_match, ints, present, runs_of, select, texts
+from checkers.columns import NEVER, NONE, equal, first_match, ints, present, runs_of, select, texts
 from checkers.dropped import marker_lost
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL
@@ -80,7 +79,7 @@ def _aborted_reads(group: Group) -> list[AbortedRead]:
     at, polls = at[hit], select(polls, hit)
     transactional = present(sends, "txn_id")[at]
     writers, readers = ints(sends, "op_id")[at], ints(polls, "op_id")
-    ended_ns = np.where(present(polls, "complete_ns"), ints(polls, "complete_ns"), NEVER_NS)
+    ended_ns = np.where(present(polls, "complete_ns"), ints(polls, "complete_ns"), NEVER)
     told = equal(polls, "isolation", READ_COMMITTED) & (writers != readers)
     wrong = np.flatnonzero(~transactional | told)
     wrong = wrong[np.argsort(at[wrong], kind="stable")]

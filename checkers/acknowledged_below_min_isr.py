@@ -22,8 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import led_between
-from checkers.changes import NEVER_NS
-from checkers.columns import NONE, Mask, equal, first_match, ints, present, select
+from checkers.columns import NEVER, NONE, Mask, equal, first_match, ints, present, select
 from checkers.controllers_log import undisputed
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
@@ -225,7 +224,7 @@ def _undecided(group: Group, epochs: set[int], between_ns: tuple[int, int]) -> l
     controllers' log that are too small.
     """
     needed, written = group.facts.plan.least_insync, list(undisputed(group))
-    after = _told(group, (between_ns[1], NEVER_NS))
+    after = _told(group, (between_ns[1], NEVER))
     if any(len(each or ()) >= needed for each in after["isr"].to_pylist()):
         while written and len(written[-1].isr) < needed:
             written.pop()

@@ -20,8 +20,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS
-from checkers.columns import NONE, Ints, equal, ints, order_of, present, select, texts
+from checkers.columns import NEVER, NONE, Ints, equal, ints, order_of, present, select, texts
 from checkers.disk_losses import replicas_of
 from checkers.facts import CRASH, FINAL, Absence
 from checkers.findings import known
@@ -468,7 +467,7 @@ def _ended_with(group: Group, who: Acknowledger, away: Absence) -> bool:
     """
     if not away.gone or who.epoch < 0 or not group.facts.plan.has_quorum:
         return False
-    reign, told_ns = _reign(group, who), group.view(_first_told).get(who.epoch, NEVER_NS)
+    reign, told_ns = _reign(group, who), group.view(_first_told).get(who.epoch, NEVER)
     return told_ns < away.until_ns and (reign is None or reign.until_ns <= away.until_ns)
 
 

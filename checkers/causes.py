@@ -26,10 +26,9 @@ from checkers.acknowledger import (
     overwritten_in,
     read_whole,
 )
-from checkers.changes import NEVER_NS
 from checkers.cleaner_losses import removed_by_cleaner
 from checkers.client_reasons import sent
-from checkers.columns import NONE, equal, ints
+from checkers.columns import NEVER, NONE, equal, ints
 from checkers.controllers_log import isr_before
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.facts import FINAL, Disturbance
@@ -170,14 +169,14 @@ def _first_loss_ns(group: Group, record: Acked, since_ns: int) -> int:
 
 def _replaced_ns(group: Group, record: Acked) -> int:
     """Return the time at which a send or a read first showed another value at the offset."""
-    known = [NEVER_NS]
+    known = [NEVER]
     for name in ("sends", "polls"):
         rows = group.table(name)
         ended = ints(rows, "complete_ns")
         other = (ints(rows, "offset") == record.offset) & (ints(rows, "value") != record.value)
         other &= (record.offset >= 0) & (ended >= record.sent_ns)
         other &= equal(rows, "acked", True) if name == "sends" else other  # noqa: FBT003 - a value
-        known.append(int(ended[other].min(initial=NEVER_NS)))
+        known.append(int(ended[other].min(initial=NEVER)))
     return min(known)
 
 
@@ -351,7 +350,7 @@ def _befell(group: Group, record: Acked, leader: Acknowledger, then: Next) -> _B
     Only a confirmed fault counts, from its confirmation on. The next leader may have been reported
     even before the op began.
     """
-    if then.told_ns == NEVER_NS or min(record.sent_ns, record.acked_ns) < 0:
+    if then.told_ns == NEVER or min(record.sent_ns, record.acked_ns) < 0:
         return _Befell()
     hits = [
         each

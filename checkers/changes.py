@@ -1,18 +1,15 @@
 """Events that may disturb a partition, with their times: faults, elections, restarts, silences."""
 
-from typing import Final
-
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, ints, present, select, texts
+from checkers.columns import NEVER, Ints, ints, present, select, texts
 from checkers.disk_losses import Json, heal_begun_ns, json_object, was_begun
 from checkers.facts import Disturbance, RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
 from results.record.milestones import ENDED
 
-NEVER_NS: Final = int(np.iinfo(np.int64).max)
 SETTLED_NS = 10_000_000_000
 """The maximum delay after the last heal until every process knows the newest leader."""
 TOLD_LATE_NS = 5_000_000_000
@@ -68,7 +65,7 @@ def takes_keeper(faults: pa.Table) -> list[bool]:
 def disturbances(faults: pa.Table) -> tuple[Disturbance, ...]:
     """Return the faults that may have been in force, confirmed or not, with their times."""
     begun = select(faults, was_begun(faults) & present(faults, "requested_ns"))
-    healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER_NS)
+    healed = np.where(present(begun, "healed_ns"), ints(begun, "healed_ns"), NEVER)
     times = (ints(begun, name).tolist() for name in ("requested_ns", "confirmed_ns", "healed_ns"))
     rows = zip(
         deeds(begun), *times, healed.tolist(), texts(begun, "heal_effect"),
@@ -141,7 +138,7 @@ def was_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     reported in the period or within 5 s of it. No broker may have ended by itself, and the machine
     must have been awake. If times, epochs or restarts were not reported, the result is false.
     """
-    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
+    late_ns = min(until_ns, NEVER - TOLD_LATE_NS) + TOLD_LATE_NS
     return was_left_alone(group.facts, since_ns, until_ns) and not (
         elected(group, since_ns - TOLD_LATE_NS, late_ns)
         or restarted(group, since_ns - TOLD_LATE_NS, late_ns)
@@ -155,7 +152,7 @@ def seemed_quiet(group: Group, since_ns: int, until_ns: int) -> bool:
     restarts.
     """
     facts = group.facts
-    late_ns = min(until_ns, NEVER_NS - TOLD_LATE_NS) + TOLD_LATE_NS
+    late_ns = min(until_ns, NEVER - TOLD_LATE_NS) + TOLD_LATE_NS
     span = (since_ns - TOLD_LATE_NS, late_ns)
     return was_left_alone(facts, since_ns, until_ns) and not (
         (facts.shows(Sight.LEADER_EPOCHS) and elected(group, *span))
@@ -178,7 +175,7 @@ def was_left_alone(facts: RunFacts, since_ns: int, until_ns: int) -> bool:
     return not (disturbed(facts, since_ns, until_ns) or asleep or ended)
 
 
-def elected(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
+def elected(group: Group, since_ns: int, until_ns: int = NEVER) -> bool:
     """Return whether a leader epoch was first reported in a period; true if no epoch is known.
 
     The lowest known epoch does not count. An epoch has no time if only logs show it. If such an
@@ -226,7 +223,7 @@ def tells_restarts(facts: RunFacts) -> bool:
     return {Sight.HIGH_WATERMARKS, Sight.ENDS} <= facts.declared.sees
 
 
-def restarted(group: Group, since_ns: int, until_ns: int = NEVER_NS) -> bool:
+def restarted(group: Group, since_ns: int, until_ns: int = NEVER) -> bool:
     """Return whether a broker's restart was first reported in a period.
 
     The result is also true if the system cannot show restarts.
@@ -264,7 +261,7 @@ def _changed(numbers: Ints, seen_ns: Ints, span: tuple[int, int]) -> bool:
     told = numbers >= 0
     numbers, seen_ns = numbers[told], seen_ns[told]
     since_ns, until_ns = span
-    fresh = numbers > numbers.min(initial=NEVER_NS)
+    fresh = numbers > numbers.min(initial=NEVER)
     for number in np.unique(numbers[fresh]).tolist():
         times = seen_ns[(numbers == number) & (seen_ns >= 0)]
         if not len(times) or since_ns <= int(times.min()) <= until_ns:

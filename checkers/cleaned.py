@@ -35,6 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.columns import (
+    NEVER,
     NONE,
     Ints,
     Mask,
@@ -54,7 +55,6 @@ from results.record.terms import Outcome
 from results.record.tuning import number_of
 
 _RETENTION, _DAY_MS = "log.cleaner.delete.retention.ms", 86_400_000
-_FAR = int(np.iinfo(np.int64).max)
 _FIRST_BOUNDED = (3, 1)
 """The first version in which cleaners never remove records above the high watermark."""
 _TELL = ("sends", "polls")
@@ -206,7 +206,7 @@ def _last_gap(group: Group) -> int:
         or unclean_elections(group).seen
         or group.facts.plan.version_numbers < _FIRST_BOUNDED
     ):
-        return _FAR
+        return NEVER
     known = stack([log.offsets, *(ints(group.table(name), "offset") for name in _TELL)])
     known = distinct(known[known < log.end])
     above = known == np.arange(log.end - len(known), log.end)

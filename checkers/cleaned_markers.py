@@ -31,9 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
 from checkers.cleaned import kept, retention_ns
-from checkers.columns import Ints, equal, ints, present, select, within
+from checkers.columns import NEVER, Ints, equal, ints, present, select, within
 from checkers.facts import FINAL, RunFacts
 from checkers.group import Group, Leader, ReplicaLog
 from checkers.group_reasons import ends_of
@@ -86,9 +85,9 @@ def may_lack_marker(group: Group, offset: int) -> bool:
         _may_lack(group, each, opened) for each in others
     ):
         return False
-    led_ns = told_ns(group, leader.epoch) if leader.epoch >= 0 else NEVER_NS
+    led_ns = told_ns(group, leader.epoch) if leader.epoch >= 0 else NEVER
     return _was_away(group, leader.node, opened.sent_ns, led_ns) and all(
-        _was_away(group, each.node, opened.sent_ns, NEVER_NS)
+        _was_away(group, each.node, opened.sent_ns, NEVER)
         for each in others
         if _is_whole(group, each) and _is_open(each, int(opened.offsets[0]))
     )
@@ -113,7 +112,7 @@ def _opened(group: Group, leader: Leader, log: ReplicaLog, offset: int) -> _Open
     staying = ints(group.committed, "value")[kept(group)]
     if within(log.values[own], staying).any():
         return None
-    sent_ns = int(ints(rows, "invoke_ns").min(initial=NEVER_NS))
+    sent_ns = int(ints(rows, "invoke_ns").min(initial=NEVER))
     return _Open(offsets=log.offsets[own], sent_ns=sent_ns if rows.num_rows else -1)
 
 
@@ -178,7 +177,7 @@ def _without(id_: int, times: list[int], isrs: list[frozenset[int]]) -> _Spans:
         elif begun is not None:
             spans.append((begun, at_ns))
             begun = None
-    return spans if begun is None else [*spans, (begun, NEVER_NS)]
+    return spans if begun is None else [*spans, (begun, NEVER)]
 
 
 def _unnoticed_ns(facts: RunFacts) -> int:

@@ -23,7 +23,7 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.columns import NONE, Ints, equal, ints, present
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present
 from checkers.facts import CRASH, FINAL
 from checkers.group import Group, ReplicaLog, once
 from checkers.group_reasons import followers_serve
@@ -33,8 +33,6 @@ from checkers.reads import reads_of, rows_with
 from checkers.witnesses import cut_alike, truncations_of, which_cut
 
 LIBRARY = "the client's library"
-_LAST = int(np.iinfo(np.int64).max)
-"""An offset above all real offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,7 @@ def _doubt_of(group: Group, log: ReplicaLog, record: Acked) -> str:
     return ""
 
 
-def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = _LAST) -> str:
+def marker_doubt(group: Group, offset: int, since_ns: int, *, below: int = NEVER) -> str:
     """Return why a transaction's marker may have been written above an offset, and later lost.
 
     Args:
@@ -372,7 +370,7 @@ def misplaced(group: Group, value: int, offset: int, there: int) -> str:
 def _first_told_ns(group: Group, epoch: int) -> int:
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
-    return int(times[(times >= 0) & (ints(rows, "leader_epoch") >= epoch)].min(initial=_LAST))
+    return int(times[(times >= 0) & (ints(rows, "leader_epoch") >= epoch)].min(initial=NEVER))
 
 
 def _instead(group: Group, offset: int, mine: Sent | None, *, there: int, why: str) -> str:

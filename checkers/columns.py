@@ -1,7 +1,7 @@
 """Read Arrow columns as numpy arrays, and provide set operations that checkers share."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,8 @@ Mask = npt.NDArray[np.bool_]
 
 NONE = -1
 """The integer that stands for null, because offsets, epochs and times are never negative."""
-_LARGEST = np.iinfo(np.int64).max
+NEVER: Final = int(np.iinfo(np.int64).max)
+"""Later than all times, and higher than all offsets, epochs and numbers."""
 _FEW = 127
 """If there are fewer distinct strings than this, one byte is used for each number."""
 PIECE_ROWS = 4_000_000
@@ -241,7 +242,7 @@ def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
         return first, second
     low, high = (int(first.min()), int(second.min())), (int(first.max()), int(second.max()))
     width = high[1] - low[1] + 1
-    if (high[0] - low[0] + 1) * width >= _LARGEST:
+    if (high[0] - low[0] + 1) * width >= NEVER:
         order = np.lexsort((second, first))
         return first[order], second[order]
     packed = np.sort((first - low[0]) * width + (second - low[1]))
@@ -262,7 +263,7 @@ def order_of(*keys: Ints) -> Ints:
     for key in (*keys, np.arange(count)) if count else ():
         low, high = int(key.min()), int(key.max())
         width *= high - low + 1
-        if width >= _LARGEST:
+        if width >= NEVER:
             return np.asarray(np.lexsort(keys[::-1]), dtype=np.int64)
         packed = packed * (high - low + 1) + (key - low)
     return np.sort(packed) % max(count, 1)

@@ -18,7 +18,7 @@ commit may have been lost by an unclean election that the plan permits, or by a 
 all replicas. If the loss on disk is uncertain, the anomaly is not trusted.
 """
 
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
@@ -64,7 +64,7 @@ def _check(group: Group) -> Findings:
 def _labels(group: Group, item: Answer | Gone) -> Labels:
     if isinstance(item, Answer):
         return labels(group, item.last_ns, item.told_ns)
-    excuses, broken = labels(group, item.acknowledged_ns, NEVER_NS)
+    excuses, broken = labels(group, item.acknowledged_ns, NEVER)
     return excuses, (*broken, *unread_premises(group))
 
 
@@ -140,7 +140,7 @@ def _why_gone(group: Group, found: Anomaly) -> str:
             else (f"the run's record does not have the leader of {GROUPS}")
         )
         return f"{doubt}, so the broker that acknowledged the commit is unknown"
-    hit = _hit(group, acked[0].node, span[1], NEVER_NS)
+    hit = _hit(group, acked[0].node, span[1], NEVER)
     return Proved(f"{as_leaders(acked)}, acknowledged the commit{hit}{_was_cut(group, acked[0])}")
 
 

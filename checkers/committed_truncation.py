@@ -35,8 +35,8 @@ from itertools import pairwise
 import numpy as np
 
 from checkers.announcements import Announcement, Announcements, announcements, announces
-from checkers.changes import NEVER_NS, disturbed
-from checkers.columns import NONE, Mask, equal, ints, select, within
+from checkers.changes import disturbed
+from checkers.columns import NEVER, NONE, Mask, equal, ints, select, within
 from checkers.disk_losses import excuses_of_disk, taken_from
 from checkers.epoch_starts import checkpoints, goes_back, runs
 from checkers.excuses import TAKES_RECORDS
@@ -121,7 +121,7 @@ def _copies(group: Group) -> dict[str, list[Copy]]:
     for snapshot in (*facts.step_isrs, FINAL):
         told = select(states, equal(states, "snapshot", snapshot))
         last = snapshot == FINAL  # All announcements are older than this copy.
-        asked_ns = NEVER_NS if last else int(ints(told, "observed_ns").max(initial=-1))
+        asked_ns = NEVER if last else int(ints(told, "observed_ns").max(initial=-1))
         for node, log in sorted(group.logs.get(snapshot, {}).items()):
             unit = node if last else f"{snapshot}/{node}"
             if unit not in facts.unreadable_nodes and (not last or log.whole):
@@ -328,7 +328,7 @@ def _labels(group: Group, dropped: Dropped) -> Labels:
         return tuple(excuses), ()
     unread = not dropped.lacks.whole or dropped.node in group.facts.unreadable_nodes
     broken = [Premise.READABLE_LOGS.value] * unread
-    moved = disturbed(group.facts, dropped.announced.asked_ns, NEVER_NS, kind="reassignment")
+    moved = disturbed(group.facts, dropped.announced.asked_ns, NEVER, kind="reassignment")
     # A new replica on the old leader's node may not have caught up yet.
     broken += [Premise.RECOVERED.value] * (moved and not group.facts.recovered)
     return tuple(excuses), tuple(broken)

@@ -29,8 +29,7 @@ disks of all replicas, may have removed the group's state after the confirmation
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS
-from checkers.columns import ints, texts
+from checkers.columns import NEVER, ints, texts
 from checkers.deliveries import (
     TABLES,
     applies,
@@ -54,7 +53,7 @@ NAME = "delivered-again"
 def _check(group: Group) -> Findings:
     done, given = confirmed(group), delivered(group)
     at, since_ns = rows_in(given, done), in_force_ns(group, done)
-    bound_ns = np.append(since_ns, NEVER_NS)[at]
+    bound_ns = np.append(since_ns, NEVER)[at]
     again = np.flatnonzero(ints(given, "acquired_after_ns") > bound_ns)
     confirmed_ns, given_ns = ints(done, "told_ns"), ints(given, "told_ns")
     found = findings(

@@ -3,8 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import HANDLES, MEMORY, NEVER_NS, PROCESSOR
+from checkers.changes import HANDLES, MEMORY, PROCESSOR
 from checkers.columns import (
+    NEVER,
     NONE,
     Ints,
     Mask,
@@ -52,7 +53,7 @@ def in_force_ns(group: Group, done: pa.Table) -> Ints:
 
     A replaced leader may still deliver records until it learns about its replacement. The share
     coordinator refuses only the writes of such a leader. So every broker must have learned the
-    leader epoch of the confirmation, or a later epoch. The time is `NEVER_NS` if this is unknown
+    leader epoch of the confirmation, or a later epoch. The time is `NEVER` if this is unknown
     for some broker.
     """
     told_ns, place = ints(done, "told_ns"), (group.topic, group.partition)
@@ -70,10 +71,10 @@ def _known_ns(group: Group, epoch: int) -> int:
     rows = group.table("leadership")
     rows = select(rows, equal(rows, "source", Source.METADATA.value) & present(rows, "observed_ns"))
     rows = select(rows, ints(rows, "leader_epoch") >= epoch)
-    known_ns = 0 if epoch >= 0 else NEVER_NS
+    known_ns = 0 if epoch >= 0 else NEVER
     for node in (f"n{broker}" for broker in group.facts.brokers):
         mine = select(rows, equal(rows, "observer", node))
-        told_ns = int(ints(mine, "observed_ns").min(initial=NEVER_NS))
+        told_ns = int(ints(mine, "observed_ns").min(initial=NEVER))
         known_ns = max(known_ns, _applied_ns(group.facts, node, told_ns))
     return known_ns
 
@@ -84,13 +85,13 @@ def _applied_ns(facts: RunFacts, node: str, told_ns: int) -> int:
     The answer may come before the broker takes the role. A pause, a slow disk or a lack of a
     resource can delay the change of role until the end of the fault.
     """
-    if told_ns >= NEVER_NS:
-        return NEVER_NS
+    if told_ns >= NEVER:
+        return NEVER
     applied_ns = told_ns + LATE_NS
     for fault in sorted(facts.disturbances, key=lambda each: each.begun_ns):
         holds = fault.kind in _HOLDING and node in fault.nodes
         if holds and fault.begun_ns <= applied_ns:
-            applied_ns = max(applied_ns, min(fault.ended_ns, NEVER_NS - LATE_NS) + LATE_NS)
+            applied_ns = max(applied_ns, min(fault.ended_ns, NEVER - LATE_NS) + LATE_NS)
     return applied_ns
 
 
@@ -117,7 +118,7 @@ def is_in(records: pa.Table, among: pa.Table) -> Mask:
     return np.asarray(rows_in(records, among) >= 0, dtype=np.bool_)
 
 
-def labels_of(group: Group, known_ns: int = NONE, missed_ns: int = NEVER_NS) -> Labels:
+def labels_of(group: Group, known_ns: int = NONE, missed_ns: int = NEVER) -> Labels:
     """Return the excuses for the loss of a share group's state, and the broken premises.
 
     Args:

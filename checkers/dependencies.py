@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS
 from checkers.client_reasons import doubt
 from checkers.columns import (
+    NEVER,
     NONE,
     Ints,
     equal,
@@ -204,7 +204,7 @@ def _served(group: Group, sends: pa.Table, columns: Sequence[Ints]) -> tuple[Int
     ended = np.append(ints(polls, "complete_ns"), NONE)[read]
     newest = np.append(np.maximum.accumulate(epochs[by_seen]), NONE)
     newest = newest[np.searchsorted(times[by_seen], ended + SEEN_WITHIN_NS, side="right") - 1]
-    first_ns = np.append(_firsts(told), NEVER_NS)[first_match(newest, np.unique(led))]
+    first_ns = np.append(_firsts(told), NEVER)[first_match(newest, np.unique(led))]
     after = np.append(np.minimum.accumulate(least)[::-1], NONE)[np.searchsorted(asked_ns, ended)]
     at = np.minimum(np.searchsorted(log.offsets, offsets), len(log.offsets) - 1)
     sure = (kinds == WR) & (ended >= 0) & (first_ns <= begun) & (newest == after) & (newest >= 0)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import Ints, Mask, equal, ints, present, select, texts
+from checkers.columns import NEVER, Ints, Mask, equal, ints, present, select, texts
 from checkers.facts import CRASH, FINAL, DiskLoss
 from checkers.group import Group, once
 from checkers.protocol import DISK_DOUBTS, Excuse
@@ -48,7 +48,6 @@ A busy client may record an answer of the old process up to this long after the 
 """
 LYING = "lost-flushes"
 """The family of faults in which a disk claims a flush, but loses the data when power is lost."""
-_ANY = int(np.iinfo(np.int64).max)
 
 Json = Mapping[str, object]
 Span = tuple[str, int, int, int, str]
@@ -143,8 +142,8 @@ def _unconfirmed(faults: pa.Table) -> Iterator[DiskLoss]:
             topic="",
             partition=-1,
             end_after=0,
-            end_before=_ANY,
-            until_ns=healed_ns if healed_ns >= 0 else _ANY,
+            end_before=NEVER,
+            until_ns=healed_ns if healed_ns >= 0 else NEVER,
             began_ns=began_ns,
             healed_ns=healed_ns,
             excuse=Excuse.UNCONFIRMED.value,
@@ -242,7 +241,7 @@ Each kind has the same name as its excuse.
 
 
 def lost_on_disks(
-    group: Group, offset: int, known_ns: int, *, missed_ns: int = _ANY
+    group: Group, offset: int, known_ns: int, *, missed_ns: int = NEVER
 ) -> tuple[str, ...]:
     """Return the excuses of the faults that removed an offset from every replica of a partition.
 
@@ -351,7 +350,7 @@ def _hit_together(
 
 
 def _hit_the_isr(
-    group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = _ANY
+    group: Group, took: Sequence[DiskLoss], offset: int, *, known_ns: int = NEVER
 ) -> bool:
     """Return whether losses hit all members of an ISR, which may have had the only copies."""
     hit = frozenset(node for loss in took for node in loss.nodes)

@@ -9,15 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import SETTLED_NS, was_quiet
-from checkers.columns import Ints, Mask, equal, ints, texts
+from checkers.columns import NEVER, Ints, Mask, equal, ints, texts
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
 from checkers.reigns import TRANSACTIONS
 from checkers.state_losses import disk_reasons
 from checkers.unclean_elections import unclean_elections
-
-_BEHIND_ALL = int(np.iinfo(np.int64).max)
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
@@ -32,7 +30,7 @@ def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
     return ~log.holds(offsets, values)
 
 
-def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = _BEHIND_ALL) -> tuple[str, ...]:
+def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = NEVER) -> tuple[str, ...]:
     """Return the excuses for the loss of a transaction's marker, if its record is still in the log.
 
     Without the marker, the producer's next marker decides for both transactions. An unclean
@@ -50,7 +48,7 @@ def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = _BEHIND_ALL) -
     offset, begun_ns, known_ns = (
         int(ints(send, name)[0]) for name in ("offset", "invoke_ns", "complete_ns")
     )
-    places = np.array([_BEHIND_ALL]), np.array([begun_ns])
+    places = np.array([NEVER]), np.array([begun_ns])
     seen = bool(unclean_elections(group).took(*places, missed_ns=missed_ns).any())
     unseen = group.facts.plan.unclean_elections and not (
         known_ns >= 0 and was_quiet(group, begun_ns, known_ns + SETTLED_NS)
@@ -75,7 +73,7 @@ def _next_ended_ns(group: Group, send: pa.Table) -> int:
     later = equal(sends, "transactional_id", *texts(send, "transactional_id"))
     later &= equal(sends, "acked", True) & (ints(sends, "op_id") > ints(send, "op_id")[0])  # noqa: FBT003 - a value
     ended_ns = ints(sends, "complete_ns")
-    return int(ended_ns[later & (ended_ns >= 0)].min(initial=_BEHIND_ALL))
+    return int(ended_ns[later & (ended_ns >= 0)].min(initial=NEVER))
 
 
 def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:

@@ -36,7 +36,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.changes import NEVER_NS, seemed_quiet
+from checkers.changes import seemed_quiet
 from checkers.client_reasons import (
     LIBRARY,
     doubt,
@@ -47,7 +47,7 @@ from checkers.client_reasons import (
     server,
     written_by,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, repeated, stack, unique_pairs
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present, repeated, stack, unique_pairs
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.excuses import TAKES_RECORDS, WRITES_TWICE
 from checkers.facts import CRASH, FINAL
@@ -125,9 +125,7 @@ def _sent_in_quiet(group: Group, value: int) -> bool:
     sends = group.table("sends")
     mine = ints(sends, "value") == value
     begun, ended = (ints(sends, name)[mine].tolist() for name in ("invoke_ns", "complete_ns"))
-    spans = [
-        (start, end if end >= 0 else NEVER_NS) for start, end in zip(begun, ended, strict=True)
-    ]
+    spans = [(start, end if end >= 0 else NEVER) for start, end in zip(begun, ended, strict=True)]
     return bool(begun) and all(seemed_quiet(group, *span) for span in spans)
 
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from checkers.acknowledger import Acked, may_be_resent
 from checkers.announcements import announces
-from checkers.changes import NEVER_NS, TOLD_LATE_NS
+from checkers.changes import TOLD_LATE_NS
 from checkers.client_reasons import Sent, fetched_after_ns, in_words, sent, servers
-from checkers.columns import NONE, first_match, ints
+from checkers.columns import NEVER, NONE, first_match, ints
 from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
@@ -180,7 +180,7 @@ def _why(group: Group, found: Anomaly) -> str:
             late = same and first_ns <= read_ns + TOLD_LATE_NS and not cuts
             doubt = cuts or ", or the answer had an older epoch" * late
             seen = f"; that epoch was first observed at {seconds(first_ns)}, after the read"
-            return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER_NS else ''}"
+            return f"{wrote} wrote {again}{doubt}{seen if first_ns < NEVER else ''}"
         if read_ns < 0:
             return f"{wrote} wrote at this offset after the read, or the answer had a wrong epoch"
         since_ns = fetched_after_ns(group, value, number_in(found, "op_id"), read_ns)
@@ -230,7 +230,7 @@ def _never_of(group: Group, found: Anomaly, value: int) -> str:
     """Return evidence that a record cannot have the epoch that was read; "" if there is none."""
     read, logged = number_in(found, "read_epoch"), number_in(found, "log_epoch")
     began, mine = _began(group, read), sent(group, value)
-    if began == NEVER_NS:
+    if began == NEVER:
         return f"no leader and no record of epoch {read} is known"
     if began > found.offset:
         return f"epoch {read} only begins at offset {began}"
@@ -269,7 +269,7 @@ def _known_ns(group: Group, epoch: int) -> int:
     """
     polls = group.table("polls")
     read_ns = ints(polls, "complete_ns")[ints(polls, "leader_epoch") == epoch]
-    return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER_NS)))
+    return min(told_ns(group, epoch), int(read_ns[read_ns >= 0].min(initial=NEVER)))
 
 
 def _read_value(group: Group, found: Anomaly) -> int:
@@ -292,7 +292,7 @@ def _began(group: Group, epoch: int) -> int:
     """
     starts = [each.offset for each in group.view(epoch_starts) if each.epoch == epoch]
     if starts or not leaders_of(group, epoch):
-        return min(starts, default=NEVER_NS)
+        return min(starts, default=NEVER)
     return NONE
 
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 from checkers.acknowledger import led_between
 from checkers.announcements import first_highest, latest
 from checkers.changes import TOLD_LATE_NS
-from checkers.columns import Ints, equal, ints, present, select, texts
+from checkers.columns import NEVER, Ints, equal, ints, present, select, texts
 from checkers.controllers_log import controllers_log, undisputed
 from checkers.epoch_starts import checkpoints
 from checkers.facts import FINAL
@@ -188,7 +188,7 @@ def _outside(log: ReplicaLog, lines: list[tuple[int, int]]) -> tuple[int, list[R
     line = np.searchsorted(epochs, written)
     known = np.append(epochs, -1)[line] == written
     start = np.append(starts, 0)[line]
-    end = np.append(starts, [np.iinfo(np.int64).max] * 2)[line + 1]
+    end = np.append(starts, [NEVER] * 2)[line + 1]
     out = np.flatnonzero(~known | (offsets < start) | (offsets >= end))
     found = []
     for epoch in np.unique(written[out]).tolist():

@@ -12,12 +12,9 @@ last unclean election. Then it has also dropped the records that this election l
 import numpy as np
 
 from checkers.acknowledger import LOOK_NS
-from checkers.columns import NONE, Ints, equal, ints, present, select
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present, select
 from checkers.group import Group
 from results.record.terms import Source
-
-NEVER = int(np.iinfo(np.int64).max)
-"""An epoch that is never reached."""
 
 
 def rising(group: Group, epoch: int) -> int:

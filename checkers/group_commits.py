@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS, was_quiet
-from checkers.columns import Ints, Mask, equal, ints, select, take
+from checkers.changes import was_quiet
+from checkers.columns import NEVER, Ints, Mask, equal, ints, select, take
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.group_reasons import coordinators
@@ -42,7 +42,6 @@ from results.record.terms import GroupAct, Outcome
 
 TABLES = ("commits", "assignments", "kept_commits", "leadership", "replica_states")
 """The tables that the checks on groups read."""
-_NEVER = int(np.iinfo(np.int64).max)
 _NONE = -1
 """The number for "no commit". It is lower than every committed offset."""
 _KILLS = "kill"
@@ -178,7 +177,7 @@ def _replaced_ns(facts: RunFacts, group_id: str, span: tuple[int, int], named_ns
             for each in facts.disturbances
             if each.kind not in ENDING and span[0] <= each.ended_ns + LATE_NS
         )
-        return min(faults, default=NEVER_NS)
+        return min(faults, default=NEVER)
     last = led[-1]
     knew = (each.epoch for each in led if named_ns <= each.replaced_ns + LATE_NS)
     oldest = min(knew, default=last.epoch)
@@ -187,7 +186,7 @@ def _replaced_ns(facts: RunFacts, group_id: str, span: tuple[int, int], named_ns
         for each in facts.reigns
         if (each.topic, each.partition) == (last.topic, last.partition) and each.epoch > oldest
     )
-    return min(later, default=NEVER_NS)
+    return min(later, default=NEVER)
 
 
 def _commits(group: Group, rows: pa.Table) -> _Commits:
@@ -213,7 +212,7 @@ def _held_ns(facts: RunFacts, asked_ns: Ints, done_ns: Ints) -> Ints:
     again = done_ns - asked_ns >= _RETRIES_NS
     for fault in facts.disturbances:
         if fault.kind != _KILLS:  # A process that ends loses its connections at once.
-            lasted_ns = min(fault.ended_ns, NEVER_NS // 2) - fault.begun_ns
+            lasted_ns = min(fault.ended_ns, NEVER // 2) - fault.begun_ns
             met = again & (asked_ns <= fault.ended_ns) & (done_ns >= fault.begun_ns)
             held_ns[met] = np.maximum(held_ns[met], fault.begun_ns + 2 * lasted_ns + _ON_ITS_WAY_NS)
     return held_ns
@@ -230,7 +229,7 @@ def _dead_ns(group: Group, processes: Ints) -> Ints:
         begun.setdefault(process % step, []).append((process, time_ns))
     dead = {
         process: min(
-            (at for later, at in begun.get(process % step, []) if later > process), default=_NEVER
+            (at for later, at in begun.get(process % step, []) if later > process), default=NEVER
         )
         for process in set(processes.tolist())
     }

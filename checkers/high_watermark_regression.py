@@ -35,9 +35,8 @@ from checkers.announcements import (
     first_highest,
     latest,
 )
-from checkers.changes import NEVER_NS
 from checkers.cleaned_markers import may_lack_marker
-from checkers.columns import NONE, Ints, equal, ints, select
+from checkers.columns import NEVER, NONE, Ints, equal, ints, select
 from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
@@ -359,13 +358,13 @@ def _own_ns(group: Group, epoch: int) -> int:
     own = set(log.values[log.epochs == epoch].tolist())
     acked = equal(sends, "acked", True) & ~equal(sends, "acks", "0", "1")  # noqa: FBT003 - a value
     acked &= np.isin(ints(sends, "value"), list(own)) & (ints(sends, "complete_ns") >= 0)
-    return int(ints(sends, "complete_ns")[acked].min(initial=NEVER_NS)) if acked.any() else NONE
+    return int(ints(sends, "complete_ns")[acked].min(initial=NEVER)) if acked.any() else NONE
 
 
 def _was_cut(group: Group, found: Anomaly, high: int) -> bool:
     """Return whether a leader may have lost records below an offset between the two answers."""
     since_ns, until_ns = (number_in(found, f"{each}_observed_ns") for each in ("earlier", "later"))
-    until_ns = until_ns if until_ns >= 0 else NEVER_NS
+    until_ns = until_ns if until_ns >= 0 else NEVER
     nodes = {f"n{number_in(found, f'{each}_by')}" for each in ("earlier", "later")}
     cuts = [each for each in truncations_of(group, high - 1) if each.node in nodes]
     timed = [each.observed_ns for each in cuts]

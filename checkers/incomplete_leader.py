@@ -24,8 +24,7 @@ import numpy as np
 
 from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
 from checkers.announcements import Announcement, Announcements, announcements, announces
-from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, select
+from checkers.columns import NEVER, equal, ints, select
 from checkers.controllers_log import elected
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import EpochStart, epoch_starts, goes_back
@@ -264,7 +263,7 @@ def _same(group: Group, found: Anomaly, node: str, at_ns: int) -> bool:
     rows = group.table("leadership")
     knew = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
     times = ints(select(rows, knew), "observed_ns")
-    knew_ns = int(times[times >= 0].min(initial=NEVER_NS))
+    knew_ns = int(times[times >= 0].min(initial=NEVER))
     if epoch > 0 and knew_ns > at_ns:
         return False
     since = [end for seen, end in looks_at(group, node) if knew_ns + KNOWN_NS < seen <= at_ns]

@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
-from checkers.changes import NEVER_NS
-from checkers.columns import NONE, Ints, Mask, array_of, equal, ints, texts
+from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, texts
 from checkers.controllers_log import entries, undisputed
 from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
@@ -225,7 +224,7 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
 def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     """Return a clause: whether a replica outside of the ISR had caught up with its leader."""
     from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
-    until_ns = full_ns if full_ns >= 0 else NEVER_NS
+    until_ns = full_ns if full_ns >= 0 else NEVER
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
     compared = [
         (at, end, had)
@@ -279,13 +278,13 @@ def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
 
 
 def _at_most(group: Group, leader: str, from_ns: int, at_ns: int) -> int:
-    """Return the highest end that a leader's log may have had at a time; `NEVER_NS` if unknown."""
+    """Return the highest end that a leader's log may have had at a time; `NEVER` if unknown."""
     looks, acked = looks_at(group, leader), _acked(group, from_ns, at_ns)
     seen = [each for each in looks if each[0] <= at_ns][-1:]
     later = [end for at, end in looks if at > at_ns][:1]
     if seen and at_ns - seen[0][0] <= _FRESH_NS:
         return max(seen[0][1], acked)
-    return max(seen[0][1], acked, later[0]) if seen and later else NEVER_NS
+    return max(seen[0][1], acked, later[0]) if seen and later else NEVER
 
 
 def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:

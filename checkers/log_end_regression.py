@@ -29,16 +29,16 @@ import pyarrow as pa
 
 from checkers.acknowledger import looks_at
 from checkers.announcements import announces
-from checkers.changes import NEVER_NS, disturbed
+from checkers.changes import disturbed
 from checkers.client_reasons import final_logs
-from checkers.columns import NONE, equal, ints, present, select, take, texts
+from checkers.columns import NEVER, NONE, equal, ints, present, select, take, texts
 from checkers.controllers_log import elected
 from checkers.disk_losses import excuses_of_disk
 from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
-from checkers.followed_epochs import NEVER, ceilings, floors, last_epoch, rising
+from checkers.followed_epochs import ceilings, floors, last_epoch, rising
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proof, Proved
 from checkers.replica_reasons import cut_text, fate, leader_text, not_yet_ns, verb
@@ -145,8 +145,8 @@ def _check(group: Group) -> Findings:
 
 
 def _by(fall: Fall) -> int:
-    """Return the time of the lower log end; `NEVER_NS` if it comes from files after the stop."""
-    return fall.seen_ns if fall.seen_ns >= 0 else NEVER_NS
+    """Return the time of the lower log end; `NEVER` if it comes from files after the stop."""
+    return fall.seen_ns if fall.seen_ns >= 0 else NEVER
 
 
 def _labels(group: Group, fall: Fall) -> Labels:

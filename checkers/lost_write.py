@@ -48,7 +48,7 @@ from checkers.causes import cause_of_loss
 from checkers.cleaned import kept, uncleaned
 from checkers.cleaner_losses import abort_before_final_read
 from checkers.client_reasons import final_logs, final_server, hold, offset_of
-from checkers.columns import NONE, Ints, Mask, equal, ints, select, texts, within
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import lost_on_disks, replicas_of
 from checkers.dropped import marker_lost
@@ -78,7 +78,6 @@ from results.record.verdict import Anomaly, Evidence, Example, Words
 
 NAME = "lost-write"
 _SHOWN = 10
-_FAR = int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +186,7 @@ def held_back(group: Group, isolation: str) -> Mask:
     noted, polls = group.facts.milestone(OPEN), group.table("polls")
     if isolation != READ_COMMITTED or noted is None or group.place not in noted.detail:
         return np.zeros(len(offsets), dtype=np.bool_)
-    end = int(ints(reads, "target_end")[equal(reads, "isolation", isolation)].min(initial=_FAR))
+    end = int(ints(reads, "target_end")[equal(reads, "isolation", isolation)].min(initial=NEVER))
     given = ints(select(polls, equal(polls, "isolation", READ_COMMITTED)), "value")
     behind = (offsets >= end) | (offsets < 0)
     return np.asarray(behind & ~within(ints(group.committed, "value"), given), dtype=np.bool_)

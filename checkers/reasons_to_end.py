@@ -13,13 +13,12 @@ from checkers.changes import (
     FOUND_LATE_NS,
     HANDLES,
     MEMORY,
-    NEVER_NS,
     PROCESSOR,
     SETTLED_NS,
     deeds,
     takes_keeper,
 )
-from checkers.columns import ints, select, texts
+from checkers.columns import NEVER, ints, select, texts
 from checkers.disk_losses import LYING, Json, heal_begun_ns, json_object, took_nothing, was_begun
 from checkers.facts import RunFacts
 from checkers.group import Group
@@ -420,7 +419,7 @@ def _joined(faults: Iterable[_Fault], grace_ns: int) -> list[tuple[int, int]]:
     """Return the time spans in which a fault was in force or had just ended (`grace_ns`)."""
     spans: list[tuple[int, int]] = []
     for each in sorted(faults, key=lambda each: each.asked_ns):
-        until_ns = each.healed_ns + grace_ns if each.healed_ns >= 0 else NEVER_NS
+        until_ns = each.healed_ns + grace_ns if each.healed_ns >= 0 else NEVER
         if spans and each.asked_ns <= spans[-1][1]:
             spans[-1] = (spans[-1][0], max(spans[-1][1], until_ns))
         else:

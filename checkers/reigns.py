@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, present, select, texts
+from checkers.columns import NEVER, equal, ints, present, select, texts
 from results.record.terms import Source
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -31,7 +31,7 @@ LATE_NS = 2_000_000_000
 """Both the maximum age of a response, and the maximum delay until a broker learns its role."""
 ENDING = frozenset({"kill", "stop", "power-loss", "wipe"})
 """The faults that stop the target brokers. Under any other fault a leader may continue."""
-UNENDED_NS = int(np.iinfo(np.int64).max) - LATE_NS
+UNENDED_NS = NEVER - LATE_NS
 _LEADER = "leader"
 _SMALLEST = -(2**31)
 """The smallest 32-bit integer of Java. Java cannot represent the absolute value of this integer."""

@@ -18,8 +18,7 @@ if only readers show that one of the transactions committed.
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, select, within
+from checkers.columns import NEVER, equal, ints, select, within
 from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, could_not_show, findings, numbers_in
 from checkers.group import Group
@@ -65,7 +64,7 @@ def _labels(group: Group, found: Handled, at: int) -> Labels:
     if not equal(ops, "answered", True).all():  # noqa: FBT003 - a value
         return labels_of(group, found, at)
     ended_ns = ints(ops, "complete_ns")
-    last_ns = int(ended_ns.max()) if (ended_ns >= 0).all() else NEVER_NS
+    last_ns = int(ended_ns.max()) if (ended_ns >= 0).all() else NEVER
     topic, _, partition = input_at(found, at)[0].rpartition("-")
     topics = (topic, GROUPS, TRANSACTIONS)
     lost = disk_reasons(group.facts, *topics, partition=int(partition), needed_ns=last_ns)

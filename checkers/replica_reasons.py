@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.acknowledger import LOOK_NS, looks_at, read_whole
-from checkers.changes import NEVER_NS, TOLD_LATE_NS
+from checkers.changes import TOLD_LATE_NS
 from checkers.client_reasons import written_by
-from checkers.columns import NONE, equal, ints, present, select
+from checkers.columns import NEVER, NONE, equal, ints, present, select
 from checkers.controllers_log import elected, isr_before, undisputed
 from checkers.facts import FINAL, NOTED
 from checkers.findings import seconds
@@ -75,18 +75,18 @@ def leader_text(group: Group, epoch: int) -> str:
 
 
 def told_ns(group: Group, epoch: int) -> int:
-    """Return the time of the first report of an epoch, or of a later epoch; `NEVER_NS` if none."""
+    """Return the time of the first report of an epoch, or of a later epoch; `NEVER` if none."""
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
-    return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER_NS))
+    return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER))
 
 
 def named_ns(group: Group, node: str, epoch: int) -> int:
-    """Return the time at which a broker first named an epoch, or a later one; else `NEVER_NS`."""
+    """Return the time at which a broker first named an epoch, or a later one; else `NEVER`."""
     rows = group.table("leadership")
     own = equal(rows, "observer", node) & (ints(rows, "leader_epoch") >= epoch)
     times = ints(select(rows, own), "observed_ns")
-    return int(times[times >= 0].min(initial=NEVER_NS))
+    return int(times[times >= 0].min(initial=NEVER))
 
 
 def not_yet_ns(group: Group, node: str, epoch: int) -> int:
@@ -105,9 +105,7 @@ def not_yet_ns(group: Group, node: str, epoch: int) -> int:
 
 def calm_until(group: Group, until_ns: int) -> bool:
     """Return whether all faults of the run began after a time."""
-    return until_ns < NEVER_NS and all(
-        each.begun_ns > until_ns for each in group.facts.disturbances
-    )
+    return until_ns < NEVER and all(each.begun_ns > until_ns for each in group.facts.disturbances)
 
 
 def last_beyond(group: Group, node: str, offset: int) -> tuple[int, int] | None:
@@ -204,7 +202,7 @@ def _knew_beyond(group: Group, node: str, end: int) -> bool:
     beyond = told & (marks > end) & (times > int(times[told & (marks <= end)].max(initial=NONE)))
     mine = (times >= 0) & equal(states, "node", node)
     mine &= lives == int(lives[mine].max(initial=NONE))
-    first_ns = int(times[beyond].min(initial=NEVER_NS - TOLD_LATE_NS))
+    first_ns = int(times[beyond].min(initial=NEVER - TOLD_LATE_NS))
     later = mine & (ends >= 0) & (times > first_ns + TOLD_LATE_NS)
     grew = (np.diff(ends[later][np.argsort(times[later], kind="stable")]) > 0).any()
     return bool((mine & beyond).any() or grew)

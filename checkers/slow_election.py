@@ -32,8 +32,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkers.calm import silent_ns
-from checkers.changes import NEVER_NS
-from checkers.columns import Ints, Mask, distinct, equal, ints, present, select, texts, words_of
+from checkers.columns import (
+    NEVER,
+    Ints,
+    Mask,
+    distinct,
+    equal,
+    ints,
+    present,
+    select,
+    texts,
+    words_of,
+)
 from checkers.controllers_log import undisputed
 from checkers.facts import RunFacts
 from checkers.findings import (
@@ -132,7 +142,7 @@ def vacancies(group: Group) -> list[Vacancy]:
     """Return the periods after the last heal that exceed the budget without a sign of a leader."""
     calm_ns = group.facts.calm_from_ns
     budget_s = group.facts.plan.budgets.election_s
-    return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER_NS, budget_s)
+    return [] if calm_ns is None else vacancies_between(group, calm_ns, NEVER, budget_s)
 
 
 def vacancies_between(

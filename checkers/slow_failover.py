@@ -27,7 +27,8 @@ short faults, and faults that a plan lists, do not wait.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkers.changes import NEVER_NS, ended_meanwhile
+from checkers.changes import ended_meanwhile
+from checkers.columns import NEVER
 from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -155,7 +156,7 @@ def _why(group: Group, found: Anomaly) -> str:
             f"according to their log, the controllers elected {last.node} in epoch {last.epoch},"
             f" but it did not answer as the leader until the end of that time{believed}"
         )
-    if not decided or span[1] >= NEVER_NS:
+    if not decided or span[1] >= NEVER:
         return f"the elected leader is not recorded{believed}"
     return Proved(f"according to their log, the controllers elected no other broker{believed}")
 

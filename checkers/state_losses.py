@@ -13,7 +13,8 @@ The last two are doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the a
 
 from collections.abc import Sequence
 
-from checkers.changes import NEVER_NS, was_quiet
+from checkers.changes import was_quiet
+from checkers.columns import NEVER
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
@@ -33,7 +34,7 @@ _COPIES = {
 _ANYWHERE = ("", -1)
 
 
-def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVER_NS) -> list[str]:
+def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVER) -> list[str]:
     """Return the reasons that allow a lost record in the partition or in internal topics.
 
     Args:
@@ -56,7 +57,7 @@ def disk_reasons(
     *topics: str,
     partition: int | None = None,
     known_ns: int = -1,
-    needed_ns: int = NEVER_NS,
+    needed_ns: int = NEVER,
 ) -> set[str]:
     """Return the labels of disk losses that may have removed records of some topics.
 

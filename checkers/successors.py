@@ -37,9 +37,8 @@ from checkers.acknowledger import (
     read_whole,
     shrank,
 )
-from checkers.changes import NEVER_NS
 from checkers.client_reasons import servers
-from checkers.columns import NONE, equal, ints, present, select, within
+from checkers.columns import NEVER, NONE, equal, ints, present, select, within
 from checkers.controllers_log import controllers_log, isr_before
 from checkers.facts import FINAL
 from checkers.findings import seconds
@@ -61,7 +60,7 @@ class Next(Leader):
 
     Attributes:
         not_before_ns: A time at which the election had certainly not happened. -1 if unknown.
-        told_ns: When this or a later epoch was first reported. `NEVER_NS` if never.
+        told_ns: When this or a later epoch was first reported. `NEVER` if never.
         unclean: Whether the metadata log shows that the election was unclean.
         rivals: All leaders of the epoch, if sources report several.
     """
@@ -126,9 +125,9 @@ def _unaware_until_ns(group: Group, node: str, epoch: int) -> int:
     asked_ns, epochs = ints(rows, "asked_ns"), ints(rows, "leader_epoch")
     answers = equal(rows, "observer", node) & ~equal(rows, "source", *FILES)
     below = (answers | equal(rows, "observer", ZOOKEEPER)) & (epochs >= 0) & (epochs < epoch)
-    first_ns = int(asked_ns[answers & (epochs >= epoch)].min(initial=NEVER_NS))
+    first_ns = int(asked_ns[answers & (epochs >= epoch)].min(initial=NEVER))
     seen_ns, _ = group.view(looks).get(node, (asked_ns[:0], None))
-    earlier = seen_ns[seen_ns < first_ns] if first_ns < NEVER_NS else seen_ns[:0]
+    earlier = seen_ns[seen_ns < first_ns] if first_ns < NEVER else seen_ns[:0]
     return max(
         int(asked_ns[below].max(initial=NONE)), int(earlier[-2]) if len(earlier) > 1 else NONE
     )
@@ -139,7 +138,7 @@ def _led(group: Group, epoch: int, leaders: tuple[int, ...]) -> Next:
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
     called = equal(rows, "unclean", True) & (epochs == epoch)  # noqa: FBT003 - a value
-    told_ns = int(times[(epochs >= epoch) & (times >= 0)].min(initial=NEVER_NS))
+    told_ns = int(times[(epochs >= epoch) & (times >= 0)].min(initial=NEVER))
     unaware_ns = min(_unaware_until_ns(group, f"n{each}", epoch) for each in leaders)
     return Next(
         broker=leaders[0],
@@ -239,7 +238,7 @@ def _anywhere(group: Group, record: Acked) -> Acked:
     A copy from another try may have a different offset. So a truncation at any offset may have
     removed such a copy.
     """
-    return replace(record, offset=NEVER_NS) if may_be_resent(group, record) else record
+    return replace(record, offset=NEVER) if may_be_resent(group, record) else record
 
 
 @once
@@ -264,7 +263,7 @@ def gave_on(
         leader: Only leaders of later epochs count.
         then: Only leaders of earlier epochs count. None: all later leaders count.
     """
-    until = then.epoch if then is not None else NEVER_NS
+    until = then.epoch if then is not None else NEVER
     gave = readers_of(group, record)
     between = [each for each in gave if leader.epoch < each.epoch < until]
     last = max(between, key=lambda each: each.epoch, default=None)
@@ -339,8 +338,8 @@ def _fell(group: Group, record: Acked, then: Next) -> str:
     rows = group.table("leadership")
     times = ints(rows, "observed_ns")
     later = (ints(rows, "leader_epoch") > then.epoch) & (times >= 0)
-    until_ns = int(times[later].min(initial=NEVER_NS))
-    since_ns = min(then.told_ns, NEVER_NS - LOOK_NS) + LOOK_NS
+    until_ns = int(times[later].min(initial=NEVER))
+    since_ns = min(then.told_ns, NEVER - LOOK_NS) + LOOK_NS
     own = [each for each in looks_at(group, then.node) if since_ns <= each[0] <= until_ns]
     for (one_ns, one), (two_ns, two) in pairwise(own):
         if one > record.offset >= max(two, 0):
@@ -362,7 +361,7 @@ def _began_below(group: Group, record: Acked, then: Next) -> bool:
     """
     rows = group.table("leadership")
     epochs, times = ints(rows, "leader_epoch"), ints(rows, "observed_ns")
-    until_ns = int(times[(epochs > then.epoch) & (times >= 0)].min(initial=NEVER_NS))
+    until_ns = int(times[(epochs > then.epoch) & (times >= 0)].min(initial=NEVER))
     sends = group.table("sends")
     offsets, sent_ns, acked_ns = (
         ints(sends, name) for name in ("offset", "invoke_ns", "complete_ns")

@@ -22,19 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.acknowledger import FILES
-from checkers.columns import (
-    NONE,
-    Ints,
-    Mask,
-    equal,
-    first_match,
-    ints,
-    present,
-    select,
-)
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, first_match, ints, present, select
 from checkers.facts import FINAL, DiskLoss, UncleanOrder
-from checkers.followed_epochs import NEVER, last_epoch
+from checkers.followed_epochs import last_epoch
 from checkers.group import Group
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
@@ -252,7 +242,7 @@ def _known_ns(group: Group, epoch: int) -> int:
     """
     rows = group.table("leadership")
     seen_ns = ints(rows, "observed_ns")
-    knew = (ints(rows, "leader_epoch") >= epoch) & (seen_ns >= 0) & ~equal(rows, "source", *FILES)
+    knew = (ints(rows, "leader_epoch") >= epoch) & (seen_ns >= 0)
     first = [
         int(seen_ns[knew & equal(rows, "observer", f"n{broker}")].min(initial=NEVER))
         for broker in group.facts.brokers

@@ -35,7 +35,6 @@ from checkers.announcements import (
     announces,
     latest,
 )
-from checkers.changes import NEVER_NS
 from checkers.client_reasons import (
     Sent,
     answerer,
@@ -46,7 +45,7 @@ from checkers.client_reasons import (
     sent,
     servers,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, take
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present, select, take
 from checkers.disk_losses import lost_on_disks
 from checkers.excuses import TAKES_RECORDS
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
@@ -358,10 +357,10 @@ def _isr_meanwhile(
 
 
 def _reached_ns(group: Group, record: Acked, node: str) -> int:
-    """Return the first time after a send at which a log ended beyond the record; or `NEVER_NS`."""
+    """Return the first time after a send at which a log ended beyond the record; or `NEVER`."""
     after = [at_ns for at_ns, end in looks_at(group, node)
              if at_ns > record.sent_ns and end > record.offset]  # fmt: skip
-    return after[0] if after and reached(group, record, node, after[0]) else NEVER_NS
+    return after[0] if after and reached(group, record, node, after[0]) else NEVER
 
 
 def _end_by(group: Group, node: str, from_ns: int, until_ns: int) -> tuple[int, int]:
@@ -380,7 +379,7 @@ def _last_low(group: Group, found: Anomaly) -> tuple[int, int]:
     low = told.marks <= number_in(found, "offset")
     same = told.brokers == number_in(found, "announced_by")
     same &= (told.epochs == number_in(found, "announced_epoch")) & (told.asked_ns >= first_ns)
-    enough_ns = int(told.asked_ns[same & ~low].min(initial=NEVER_NS))
+    enough_ns = int(told.asked_ns[same & ~low].min(initial=NEVER))
     last = np.flatnonzero(same & low & (told.asked_ns < enough_ns))[-1]  # Ordered by time.
     return int(told.asked_ns[last]), int(told.observed_ns[last])
 

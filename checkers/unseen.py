@@ -39,7 +39,6 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named
-from checkers.changes import NEVER_NS
 from checkers.cleaned import uncleaned
 from checkers.client_reasons import (
     final_logs,
@@ -51,7 +50,18 @@ from checkers.client_reasons import (
     server,
     value_at,
 )
-from checkers.columns import NONE, Mask, equal, first_match, ints, present, select, texts, within
+from checkers.columns import (
+    NEVER,
+    NONE,
+    Mask,
+    equal,
+    first_match,
+    ints,
+    present,
+    select,
+    texts,
+    within,
+)
 from checkers.disk_losses import lost_on_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
@@ -326,7 +336,7 @@ def _why_incomplete(group: Group, found: Anomaly) -> str:
     many = "one other read" if beyond == 1 else f"{beyond} other reads"
     told += [f"{many} got there"] if beyond else []
     had = f"; {' and '.join(told)}" if told else ""
-    why = _without_leader(group, began.at_ns if began is not None else NEVER_NS)
+    why = _without_leader(group, began.at_ns if began is not None else NEVER)
     why = why or "the run's record does not show why it did not continue"
     return f"its last poll ended{took}{had}; {why}"
 
@@ -336,7 +346,7 @@ def _without_leader(group: Group, since_ns: int) -> str:
     rows = group.table("leadership")
     told = select(rows, present(rows, "observed_ns"))
     times, led = ints(told, "observed_ns"), ints(told, "leader") >= 0
-    first_ns = int(times[~led & (times > times[led].max(initial=NONE))].min(initial=NEVER_NS))
+    first_ns = int(times[~led & (times > times[led].max(initial=NONE))].min(initial=NEVER))
     last_ns = int(times.max(initial=NONE))
     if not first_ns <= since_ns <= last_ns:
         return ""

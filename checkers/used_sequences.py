@@ -27,14 +27,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import Ints, Mask, equal, ints, present, texts, within
+from checkers.columns import NEVER, Ints, Mask, equal, ints, present, texts, within
 from checkers.group import Group
 from checkers.protocol import Excuse, Labels, Premise
 from results.record.terms import Outcome
 
 _TWICE_RAISED = (4, 0, 0)
 """The version in which the marker of such an abort may be two epochs above its records."""
-_FAR = int(np.iinfo(np.int64).max)
 _MARKERS = 2
 """The minimum number of markers: one aborts the first transaction, one ends the second."""
 
@@ -119,7 +118,7 @@ def _used_twice(group: Group) -> dict[int, UsedTwice]:
         theirs, above = log.producer_ids == producer, log.producer_epochs - epoch
         in_epoch, in_later = (theirs & (log.producer_epochs == epoch), theirs & (above > 0))
         after = (log.controls == 1) & (log.offsets > offsets[row])
-        ended, next_one = int((in_epoch & after).sum()), above[in_later & after].min(initial=_FAR)
+        ended, next_one = int((in_epoch & after).sum()), above[in_later & after].min(initial=NEVER)
         unused = not (in_later & (log.controls != 1) & (above <= next_one)).any()
         replaced = may_be_aborted[row] and unused and next_one <= raised
         same = ids[first] == ids[row] and began[first] < began[row]

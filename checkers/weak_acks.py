@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.changes import (
-    NEVER_NS,
     TOLD_LATE_NS,
     disturbed,
     elected,
@@ -33,7 +32,7 @@ from checkers.changes import (
     tells_restarts,
     was_left_alone,
 )
-from checkers.columns import Ints, Mask, ints, select
+from checkers.columns import NEVER, Ints, Mask, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group
 from results.record.declared import Sight
@@ -101,7 +100,7 @@ def hidden_cuts(group: Group, sent_ns: Ints) -> HiddenCuts:
     # A possible cause for a later record is also possible for an earlier one.
     times = np.unique(sent_ns).tolist()
     spared = bisect_left(times, True, key=lambda at_ns: not _happened(group, at_ns))  # noqa: FBT003 - a value
-    may_be = np.asarray(sent_ns < [*times, NEVER_NS][spared], dtype=np.bool_)
+    may_be = np.asarray(sent_ns < [*times, NEVER][spared], dtype=np.bool_)
     told = _shows_causes(group.facts)
     return HiddenCuts(may_be=may_be, unknown=np.zeros_like(may_be) if told else ~may_be)
 
@@ -110,9 +109,9 @@ def _happened(group: Group, sent_ns: int) -> bool:
     """Return whether a known event may have lost a record with acks=1. Truncations are ignored."""
     facts = group.facts
     since_ns = 0 if _unsettled(group, sent_ns) else sent_ns - TOLD_LATE_NS
-    if not group.shows_cuts and not was_left_alone(facts, sent_ns, NEVER_NS):
+    if not group.shows_cuts and not was_left_alone(facts, sent_ns, NEVER):
         return True
-    until_ns = NEVER_NS if group.shows_logs else _read_until_ns(group)
+    until_ns = NEVER if group.shows_logs else _read_until_ns(group)
     if facts.shows(Sight.LEADER_EPOCHS) and elected(group, since_ns, until_ns):
         return True
     return tells_restarts(facts) and restarted(group, since_ns, until_ns)
@@ -121,7 +120,7 @@ def _happened(group: Group, sent_ns: int) -> bool:
 def _read_until_ns(group: Group) -> int:
     """Return the end time of the final reads. The brokers' later stop cannot explain a loss."""
     ended_ns = int(ints(group.final_polls, "complete_ns").max(initial=-1))
-    return ended_ns if ended_ns >= 0 else NEVER_NS
+    return ended_ns if ended_ns >= 0 else NEVER
 
 
 def _shows_causes(facts: RunFacts) -> bool:

@@ -19,8 +19,7 @@ from uuid import UUID
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
-from checkers.columns import NONE, Ints, equal, ints, select, slices
+from checkers.columns import NEVER, NONE, Ints, equal, ints, select, slices
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.reigns import (
@@ -124,8 +123,8 @@ def _in_flight(group: Group, moves: Sequence[_Move]) -> list[bool]:
     found = [False] * len(moves)
     for ops in slices(group.table("ops"), ("f", "process", "invoke_ns", "complete_ns")):
         begun, ended = ints(ops, "invoke_ns"), ints(ops, "complete_ns")
-        begun = np.where((begun >= 0) & (ended >= 0), begun, NEVER_NS)
-        first, last = int(begun.min(initial=NEVER_NS)), int(ended.max(initial=NONE))
+        begun = np.where((begun >= 0) & (ended >= 0), begun, NEVER)
+        first, last = int(begun.min(initial=NEVER)), int(ended.max(initial=NONE))
         for at, move in enumerate(moves):
             from_ns, until_ns = move.span
             if found[at] or from_ns < first or last < until_ns:

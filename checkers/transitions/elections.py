@@ -19,8 +19,7 @@ election. A change between two answers of ZooKeeper, because no observer saw the
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
-from checkers.columns import Ints, distinct, equal, ints, select
+from checkers.columns import NEVER, Ints, distinct, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.group import Group
 from checkers.transitions.causes import REASSIGNING, cause_of, was_ordered
@@ -84,17 +83,17 @@ def _add_deposed(group: Group, events: Events) -> None:
     for epoch in distinct(epochs[asked > _first_later(epochs, seen)]).tolist():
         mine = epochs == epoch
         later = seen[(epochs > epoch) & ~np.isin(leaders, leaders[mine])]
-        late = mine & (asked > later.min(initial=NEVER_NS))
+        late = mine & (asked > later.min(initial=NEVER))
         if late.any():
             events.add("leader/deposed-answers", int(seen[late].min()))
 
 
 def _first_later(epochs: Ints, seen: Ints) -> Ints:
-    """Return, for each answer, the time of the first report of a later epoch; or `NEVER_NS`."""
+    """Return, for each answer, the time of the first report of a later epoch; or `NEVER`."""
     order = np.lexsort((seen, -epochs))
     ranked = epochs[order]
     begins = np.searchsorted(-ranked, -ranked)  # The first row of the same epoch.
-    earliest = np.append(NEVER_NS, np.minimum.accumulate(seen[order]))
+    earliest = np.append(NEVER, np.minimum.accumulate(seen[order]))
     found = np.empty(len(epochs), dtype=np.int64)
     found[order] = earliest[begins]
     return found

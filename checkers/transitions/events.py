@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from checkers.columns import NONE, Ints
+from checkers.columns import NEVER, NONE, Ints
 from checkers.facts import NOTED, RunFacts
 from checkers.layout import RUN, Place
 
@@ -67,7 +67,7 @@ class Places:
 def end_of_run_ns(facts: RunFacts) -> int:
     """Return the time at which the brokers' stop began. Logquake causes all later transitions."""
     noted = facts.milestone(NOTED) or facts.milestone("stopped")
-    return noted.at_ns if noted is not None else int(np.iinfo(np.int64).max)
+    return noted.at_ns if noted is not None else NEVER
 
 
 def bucket(count: int, *names: str) -> str:

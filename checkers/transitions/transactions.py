@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from checkers.changes import NEVER_NS
 from checkers.columns import (
+    NEVER,
     Ints,
     Mask,
     codes,
@@ -125,10 +125,10 @@ def _left(begun: Ints, left: Mask, timeout_ns: int, end_ns: int) -> tuple[Mask, 
         begun: When each transaction of a transactional id began.
         left: The transactions that were left open.
         timeout_ns: The transaction timeout.
-        end_ns: When the run's brokers were stopped. `NEVER_NS` or later if unknown.
+        end_ns: When the run's brokers were stopped. `NEVER` or later if unknown.
     """
     order = order_of(begun)
-    following = np.full(len(begun), end_ns if end_ns < NEVER_NS else 0, dtype=np.int64)
+    following = np.full(len(begun), end_ns if end_ns < NEVER else 0, dtype=np.int64)
     following[order[:-1]] = begun[order[1:]]
     last = np.zeros(len(begun), dtype=np.bool_)
     last[order[-1:]] = True

@@ -28,8 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.changes import NEVER_NS
-from checkers.columns import equal, ints, present, select, texts, words_of
+from checkers.columns import NEVER, equal, ints, present, select, texts, words_of
 from checkers.group import Group
 from checkers.transitions.events import UNTIMED, Events, bucket
 from checkers.transitions.reigned import begins_of
@@ -93,7 +92,7 @@ def _reign(group: Group, reason: str) -> _Reign | None:
         return None
     least = int(ended["epoch"]) + 1 if ended else 0
     begins = begins_of(group)
-    ends = [*(each.by_ns for each in begins[1:]), NEVER_NS]
+    ends = [*(each.by_ns for each in begins[1:]), NEVER]
     fitting = [
         _Reign(not_before_ns=each.not_before_ns, by_ns=each.by_ns, until_ns=until_ns)
         for each, until_ns in zip(begins, ends, strict=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from checkers.facts import Absence, DiskLoss, Disturbance
 from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
@@ -487,11 +487,11 @@ class AcknowledgedRun:
         early, late = (self.random.choice((0, self.random.randrange(600) * MS)) for _ in "ab")
         nodes, asked_ns = frozenset({broker.node}), self.now - early
         self.truth.acted.append(
-            Deed(kind=kind, nodes=nodes, asked_ns=asked_ns, begun_ns=self.now, ended_ns=NEVER_NS)
+            Deed(kind=kind, nodes=nodes, asked_ns=asked_ns, begun_ns=self.now, ended_ns=NEVER)
         )
         self.disturbances.append(
             Disturbance(
-                kind=kind, nodes=nodes, begun_ns=asked_ns, ended_ns=NEVER_NS,
+                kind=kind, nodes=nodes, begun_ns=asked_ns, ended_ns=NEVER,
                 confirmed_ns=self.now + late,
             )
         )  # fmt: skip
@@ -500,7 +500,7 @@ class AcknowledgedRun:
         """End the faults of a broker now: their heal began before, and is confirmed later."""
         late_ns = self.random.choice((0, self.random.randrange(600) * MS))
         for at, (deed, seen) in enumerate(zip(self.truth.acted, self.disturbances, strict=True)):
-            if broker.node in deed.nodes and deed.ended_ns == NEVER_NS:
+            if broker.node in deed.nodes and deed.ended_ns == NEVER:
                 self.truth.acted[at] = replace(deed, ended_ns=self.now)
                 self.disturbances[at] = replace(
                     seen, ended_ns=self.now + late_ns, healing_ns=self.now,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from checkers.examine import conclude, examine, gathered
 from checkers.facts import RunFacts
 from checkers.group import Group, group_of
@@ -149,7 +149,7 @@ def _faults(run: AcknowledgedRun) -> Iterator[Row]:
         yield {
             "fault_id": number, "kind": each.kind, "targets": sorted(each.nodes),
             "requested_ns": each.begun_ns, "confirmed_ns": each.confirmed_ns,
-            "healed_ns": None if each.ended_ns == NEVER_NS else each.ended_ns,
+            "healed_ns": None if each.ended_ns == NEVER else each.ended_ns,
             "spec": json.dumps({"begun": True}),
             "effect": json.dumps(_EFFECTS.get(each.kind, {})), "heal_effect": "{}",
         }  # fmt: skip

@@ -6,7 +6,6 @@ import pytest
 from checkers.changes import (
     HANDLES,
     MEMORY,
-    NEVER_NS,
     PROCESSOR,
     SETTLED_NS,
     deeds,
@@ -16,6 +15,7 @@ from checkers.changes import (
     restarted,
     was_quiet,
 )
+from checkers.columns import NEVER
 from checkers.facts import Disturbance, RunFacts
 from cluster.protocol import Ability
 from nemesis.claims import Aspect
@@ -68,7 +68,7 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
     ]  # fmt: skip
     assert disturbances(pa.Table.from_pylist(rows, schema=TABLES["faults"])) == (
         Disturbance(kind="kill", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
-        Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
+        Disturbance(kind="wipe", begun_ns=9, ended_ns=NEVER, nodes=frozenset({"n1"})),
         Disturbance(kind="pause", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         Disturbance(kind="any", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
         # No broker is gone, so that nobody is expected to take over from one.
@@ -76,7 +76,7 @@ def test_faults_that_may_have_been_in_force_disturb_from_when_to_when() -> None:
             kind="of-zookeeper", begun_ns=5, ended_ns=7, nodes=frozenset({"zk"}), family="keeper"
         ),
         # Others may have stood still.
-        Disturbance(kind="pause", begun_ns=5, ended_ns=NEVER_NS, nodes=frozenset({"n1"})),
+        Disturbance(kind="pause", begun_ns=5, ended_ns=NEVER, nodes=frozenset({"n1"})),
         # They are gone one after the other, and not for as long as it lasts.
         Disturbance(kind="rolling-restart", begun_ns=5, ended_ns=7, nodes=frozenset({"n1"})),
     )
@@ -136,8 +136,8 @@ def test_a_row_whose_words_are_none_did_what_its_name_says(damaged: str) -> None
 @pytest.mark.parametrize(
     ("on", "expected"),
     [
-        (fault(UNTIL, NEVER_NS), True),
-        (fault(UNTIL + 1, NEVER_NS), False),
+        (fault(UNTIL, NEVER), True),
+        (fault(UNTIL + 1, NEVER), False),
         (fault(0, SINCE - SETTLED_NS), True),
         (fault(0, SINCE - SETTLED_NS - 1), False),
     ],
@@ -170,7 +170,7 @@ def test_before_the_main_phase_and_backwards_nobody_knows() -> None:
     assert was_quiet(rows, 50 * S, UNTIL)
     assert was_quiet(rows, UNTIL, UNTIL)
     assert not was_quiet(rows, UNTIL, UNTIL - 1)
-    assert was_quiet(rows, SINCE, NEVER_NS)
+    assert was_quiet(rows, SINCE, NEVER)
     assert not quiet(about(milestones=()))
 
 

@@ -1,7 +1,7 @@
 """What faults did to a simulated cluster is told as the simulator did it."""
 
 from benchmarks.deeds import Deeds
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from cluster.reference.simulator.host import Booted
 from cluster.reference.simulator.simulation import Simulation
 
@@ -29,8 +29,8 @@ def test_what_hit_whom_and_until_when() -> None:
     hosts[0].lose_power()
     assert [(each.kind, *each.nodes, each.begun_ns, each.ended_ns) for each in deeds.done] == [
         ("isolate", "n1", 0, S),
-        ("power-loss", "n2", S, NEVER_NS),
-        ("one-way-in", "n3", 2 * S, NEVER_NS),
+        ("power-loss", "n2", S, NEVER),
+        ("one-way-in", "n3", 2 * S, NEVER),
     ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import delivered_again
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from checkers.facts import DiskLoss, Disturbance, UncleanOrder
 from checkers.live.window import STREAMS
 from checkers.protocol import Waits
@@ -146,7 +146,7 @@ def test_a_broker_that_stands_still_may_have_its_role_only_afterwards(
 def test_faults_that_follow_each_other_hold_a_broker_together() -> None:
     first = Disturbance(kind="pause", begun_ns=2 * S, ended_ns=9 * S, nodes=frozenset({"n2"}))
     then = Disturbance(kind="slow-disk", begun_ns=10 * S, ended_ns=19 * S, nodes=frozenset({"n2"}))
-    never = replace(first, ended_ns=NEVER_NS)
+    never = replace(first, ended_ns=NEVER)
     rows = [delivery(0), says(0), delivery(0, at=21 * S, after=20 * S)]
     for held, again in (((first,), [0]), ((first, then), []), ((then, first), []), ((never,), [])):
         assert offsets(CHECKER, shared(about(disturbances=held), rows)) == again

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from checkers import slow_failover
-from checkers.changes import NEVER_NS
+from checkers.columns import NEVER
 from checkers.facts import Disturbance, RunFacts
 from checkers.reigns import UNENDED_NS, Reign
 from results.record.milestones import ENDED, Milestone
@@ -183,7 +183,7 @@ def test_the_reason_is_what_the_controllers_decided(reigns: tuple[Reign, ...], w
 
 
 def test_a_fault_that_is_never_healed_lasts_to_the_last_look() -> None:
-    for_ever = replace(DOWN, healing_ns=-1, ended_ns=NEVER_NS)
+    for_ever = replace(DOWN, healing_ns=-1, ended_ns=NEVER)
     (sentence,) = told(on=about(for_ever))
     assert sentence.startswith("log-0-0 had no leader from 20.000 s to 60.000 s")
 
