@@ -220,6 +220,18 @@ def test_a_replica_that_stopped_with_a_record_of_the_elected_had_dropped_the_res
     assert anomaly.excuses == excuses
 
 
+@pytest.mark.parametrize(
+    ("answered", "written"), [(1, 2), (2, 1)], ids=["only its record shows it", "no record of it"]
+)
+def test_the_last_epoch_is_that_of_an_answer_or_of_a_record(answered: int, written: int) -> None:
+    about = replace(stopped(9, 9, 9).facts, plan=UNCLEAN.plan)
+    records = [*log("n1", (1, A), (written, B)), *log("n2", (1, A), (1, B))]
+    on = group(about, replica_states=[state("n1", 2, 2), state("n2", 3, 3)],
+               replica_records=records, leadership=[leads(1, answered), ELECTED])  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == ("unclean-election",)
+
+
 def test_stories_old_formats_and_brokers_that_announce_nothing_are_left_out() -> None:
     old = {"log.message.format.version": "0.10.2"}
     plans: tuple[tuple[dict[str, object], bool], ...] = (

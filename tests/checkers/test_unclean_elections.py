@@ -1,0 +1,36 @@
+"""Which epochs an unclean election that was permitted may have begun."""
+
+import pytest
+
+from checkers.columns import NEVER
+from checkers.unclean_elections import Unclean, unclean_elections
+from results.record.milestones import Milestone
+from tests.checkers.faithful_clients import Row
+from tests.checkers.partition_rows import facts, group, leads
+
+LATE: Row = {"failed": "an ISR was not full"}
+
+
+@pytest.mark.parametrize(
+    ("after", "until", "may"),
+    [(1, 2, False), (1, 3, True), (2, 3, True), (4, 4, False), (4, 5, True), (5, NEVER, False)],
+)
+def test_an_election_begins_one_of_its_epochs_after_one_and_until_another(
+    after: int, until: int, *, may: bool
+) -> None:
+    assert Unclean(epoch=3, last=5, start=0, until_ns=NEVER).may_begin(after, until) is may
+
+
+@pytest.mark.parametrize(
+    ("detail", "snapshot", "last"), [({}, "final", 2), ({}, "crash", NEVER), (LATE, "final", NEVER)]
+)
+def test_without_a_log_of_elections_a_later_one_is_known_only_after_the_recovery(
+    detail: Row, snapshot: str, last: int
+) -> None:
+    stone = Milestone(name="recovered", at_ns=9, detail=detail)
+    plan: dict[str, object] = {
+        "system": "kafka:2.8.2", "broker": {"unclean.leader.election.enable": "true"}
+    }  # fmt: skip
+    about = facts(plan=plan, milestones=(stone,), snapshot=snapshot)
+    on = group(about, leadership=[leads(1, 2, source="zookeeper")])
+    assert unclean_elections(on).over_from() == last
