@@ -22,15 +22,16 @@ def test_an_election_begins_one_of_its_epochs_after_one_and_until_another(
 
 
 @pytest.mark.parametrize(
-    ("detail", "snapshot", "last"), [({}, "final", 2), ({}, "crash", NEVER), (LATE, "final", NEVER)]
+    ("detail", "stopped", "last"), [({}, True, 2), ({}, False, NEVER), (LATE, True, NEVER)]
 )
 def test_without_a_log_of_elections_a_later_one_is_known_only_after_the_recovery(
-    detail: Row, snapshot: str, last: int
+    detail: Row, last: int, *, stopped: bool
 ) -> None:
-    stone = Milestone(name="recovered", at_ns=9, detail=detail)
+    stones = [Milestone(name="recovered", at_ns=9, detail=detail)]
+    stones += [Milestone(name="stopped", at_ns=10)] if stopped else []
     plan: dict[str, object] = {
         "system": "kafka:2.8.2", "broker": {"unclean.leader.election.enable": "true"}
     }  # fmt: skip
-    about = facts(plan=plan, milestones=(stone,), snapshot=snapshot)
+    about = facts(plan=plan, milestones=tuple(stones))
     on = group(about, leadership=[leads(1, 2, source="zookeeper")])
     assert unclean_elections(on).over_from() == last
