@@ -50,9 +50,8 @@ def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = NEVER) -> tupl
     )
     places = np.array([NEVER]), np.array([begun_ns])
     seen = bool(unclean_elections(group).took(*places, missed_ns=missed_ns).any())
-    unseen = group.facts.plan.unclean_elections and not (
-        known_ns >= 0 and was_quiet(group, begun_ns, known_ns + SETTLED_NS)
-    )
+    until_ns = min(known_ns + SETTLED_NS if known_ns >= 0 else NEVER, missed_ns)
+    unseen = group.facts.plan.unclean_elections and not was_quiet(group, begun_ns, until_ns)
     found = {Excuse.UNCLEAN.value} if seen or unseen else set[str]()
     for end in {max(offset, loss.end_after) for loss in group.facts.disk_losses}:
         # A marker is written at any time after the send began.

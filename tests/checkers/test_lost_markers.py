@@ -9,7 +9,7 @@ import pytest
 
 from checkers import aborted_read
 from checkers.cycles import CHECKERS as CYCLES
-from checkers.facts import UncleanOrder
+from checkers.facts import Disturbance, UncleanOrder
 from checkers.protocol import Proved
 from checkers.reigns import Reign
 from checkers.unclean_elections import unclean_elections
@@ -136,6 +136,24 @@ def test_no_marker_is_missed_before_an_unclean_election(
     times: Row = {"invoke_ns": 10 * S, "complete_ns": 11 * S}
     on = group(
         about, sends=[{**sent(A, 0, outcome="fail"), **times}], leadership=[ELECTED],
+        polls=[{**polled(A, 0), "complete_ns": read_s * S}],
+    )  # fmt: skip
+    (told,) = aborted_read.CHECKER.check(on).anomalies
+    assert told.excuses == excuses
+
+
+@pytest.mark.parametrize(("read_s", "excuses"), [(14, ()), (20, ("unclean-election",))])
+@pytest.mark.parametrize("ended", [True, False])
+def test_the_coordinator_s_log_lost_no_marker_before_the_first_fault(
+    read_s: int, excuses: tuple[str, ...], *, ended: bool
+) -> None:
+    """The elections for that log are not recorded, so a fault may have caused one."""
+    fault = Disturbance(kind="kill", begun_ns=20 * S, ended_ns=30 * S, nodes=frozenset({"n1"}))
+    unclean = {"workload": "txn", "broker": {"unclean.leader.election.enable": "true"}}
+    about = facts(plan=unclean, disturbances=(fault,))
+    times: Row = {"invoke_ns": 10 * S, "complete_ns": 11 * S if ended else None}
+    on = group(
+        about, sends=[{**sent(A, 0, outcome="fail"), **times}], leadership=[leads(1, 0)],
         polls=[{**polled(A, 0), "complete_ns": read_s * S}],
     )  # fmt: skip
     (told,) = aborted_read.CHECKER.check(on).anomalies
