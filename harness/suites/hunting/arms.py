@@ -1,29 +1,37 @@
-"""Choose the values of a hunt's next run by multi-armed bandits, one bandit for each choice.
+"""Choose the values of a hunt's next run by a multi-armed bandit with linear payoffs.
 
-The method is Thompson sampling (W. R. Thompson, Biometrika 1933; Chapelle and Li, NIPS 2011). Each
-value has a beta distribution, which is computed from the gains of the runs with this value. One
-random number comes from each distribution, and the value with the highest number is chosen. So even
-a value with little gain is chosen now and then. The gain of a run counts less with each later run,
-because behaviour is new only once. At the start, the distributions promise more than most values
-keep, so that values without runs come first (Sutton and Barto, Reinforcement Learning, 2018, 2.6).
+The method is Thompson sampling (S. Agrawal and N. Goyal, ICML 2013). The expected gain of a run is
+the sum of the effects of its values. Ridge regression estimates the effects from the runs so far.
+For the next run, a random vector of effects comes from the posterior distribution, and the values
+with the highest effects are chosen. A run has several families of faults. The regression separates
+the effect of a family from the effects of the other families in the same runs. The effect of a
+value without runs is uncertain, so such values are chosen often. Older runs count less, because
+behaviour is new only once.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from types import MappingProxyType
 
-FADES = 0.93
+import numpy as np
+
+FADES = 0.97
 RECENT = 12
 """Each run is compared with this number of earlier runs."""
 EVEN = 0.5
-HOPEFUL = (3.0, 1.0)
-"""The two parameters of a beta distribution without runs: an expected gain of 0.75."""
+SPREAD = 0.15
+"""The standard deviation of the effect of a value without runs."""
+_OF_ALL = 0.01
+"""The precision of the base to which the effects are added, before the first run."""
+
+Arm = tuple[str, str]
+"""A choice and one of its values: `("workload", "log")`."""
+Effects = Mapping[Arm, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """One run, as the bandits see it.
+    """One run, as the bandit sees it.
 
     Attributes:
         choices: The run's values for each choice (`system`, `workload`, ...).
@@ -34,44 +42,58 @@ class Pull:
     choices: Mapping[str, tuple[str, ...]]
     gain: float
 
+    @property
+    def arms(self) -> list[Arm]:
+        """The run's values, each with its choice."""
+        return [(choice, value) for choice, values in self.choices.items() for value in values]
+
+
+def sampled(pulls: Sequence[Pull], starts: Effects, rng: Random) -> Effects:
+    """Return a random effect of each value that had a run, from the posterior distribution.
+
+    Args:
+        pulls: The runs so far, the oldest first.
+        starts: For some values, the expected effect before the first run; 0 for all others. The
+            result has these values even if they had no run.
+        rng: The source of random numbers.
+    """
+    arms = sorted({arm for pull in pulls for arm in pull.arms} | starts.keys())
+    at = {arm: place for place, arm in enumerate(arms, 1)}
+    precision = np.eye(len(arms) + 1)
+    precision[0, 0] = _OF_ALL
+    weighted = np.array([0.0, *(starts.get(arm, 0.0) for arm in arms)])
+    weight = 1.0
+    for pull in reversed(pulls):
+        weight *= FADES
+        row = np.zeros(len(arms) + 1)
+        row[[0, *(at[arm] for arm in pull.arms)]] = 1
+        precision += weight * np.outer(row, row)
+        weighted += weight * pull.gain * row
+    covariance = np.linalg.inv(precision)
+    noise = np.array([rng.gauss(0, SPREAD) for _ in range(len(arms) + 1)])
+    effects = covariance @ weighted + np.linalg.cholesky(covariance) @ noise
+    return {arm: float(effects[place]) for arm, place in at.items()}
+
 
 def best(
-    choice: str,
-    values: Sequence[str],
-    pulls: Sequence[Pull],
-    rng: Random,
-    *,
-    count: int = 1,
-    starts: Mapping[str, tuple[float, float]] = MappingProxyType({}),
+    choice: str, values: Sequence[str], effects: Effects, rng: Random, *, count: int = 1
 ) -> tuple[str, ...]:
-    """Return the values with the highest random numbers, in the order of `values`.
+    """Return the values with the highest effects, in the order of `values`.
 
     Args:
         choice: The choice, such as `system`.
         values: All values of the choice.
-        pulls: The runs so far, the oldest first. Without runs, all values are equally likely.
+        effects: The effects of values that had runs. Each other value gets a random effect. So
+            without any effects, all values are equally likely.
         rng: The source of random numbers.
         count: How many values to return.
-        starts: The parameters that replace `HOPEFUL`, for some of the values.
     """
-    drawn = {}
-    for value in values:
-        gained, missed = _seen(choice, value, pulls)
-        start = starts.get(value, HOPEFUL)
-        drawn[value] = rng.betavariate(start[0] + gained, start[1] + missed)
+    drawn = {
+        value: effects[choice, value] if (choice, value) in effects else rng.gauss(0, SPREAD)
+        for value in values
+    }
     chosen = sorted(values, key=lambda value: -drawn[value])[:count]
     return tuple(value for value in values if value in chosen)
-
-
-def _seen(choice: str, value: str, pulls: Sequence[Pull]) -> tuple[float, float]:
-    """Return two sums for a value: of the gains, and of 1 - gain."""
-    gained, missed, weight = 0.0, 0.0, 1.0
-    for pull in reversed(pulls):
-        weight *= FADES
-        if value in pull.choices.get(choice, ()):
-            gained += weight * pull.gain
-            missed += weight * (1 - pull.gain)
-    return gained, missed
 
 
 def gains(scores: Sequence[float]) -> list[float]:
