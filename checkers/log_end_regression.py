@@ -12,7 +12,7 @@ would be lost.
 What would not prove it:
 
 - A log end and a high watermark of the same observation, because a broker is asked for its log end
-  first.
+  first. While a broker starts, it may answer only the second request.
 - A replica that was moved away and recreated. A reassignment shows this, or an answer in between
   that does not have the replica.
 - A disk that lost power, was emptied, or had a flipped bit.
@@ -91,11 +91,11 @@ def _falls(told: pa.Table, node: str) -> Iterator[Fall]:
     rows = zip(*(ints(told, name).tolist() for name in columns), strict=True)
     marks = list[tuple[int, int, int, int]]()
     for end, mark, at_ns, life in rows:
-        if end < 0:  # The broker has no such replica, or did not report its end.
+        if end < 0 and mark < 0:  # The broker has no such replica.
             marks.clear()
             continue
         # A row may be recorded twice. Its own high watermark is not earlier. Files have no time.
-        above = [each for each in marks if each[0] > end and each[1] != at_ns]
+        above = [each for each in marks if each[0] > end >= 0 and each[1] != at_ns]
         if above:
             high, marked_ns, last_ns, then = above[-1]
             yield Fall(

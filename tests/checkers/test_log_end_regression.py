@@ -119,6 +119,13 @@ def test_a_replica_that_went_and_was_made_anew_is_another_log() -> None:
     assert len(of(*rows, told(7, 7, at_s=4), told(6, 6, at_s=5))) == 1
 
 
+def test_an_answer_without_a_log_end_still_shows_the_replica() -> None:
+    """A broker that starts may refuse the request for log ends, and answer the next request."""
+    assert len(of(told(9, 9, at_s=1), told(None, 8, at_s=2), told(5, 5, at_s=3))) == 1
+    assert len(of(told(None, 8, at_s=2), told(5, 5, at_s=3))) == 1
+    assert of(told(9, 9, at_s=1), told(None, 8, at_s=2), told(9, 9, at_s=3)) == []
+
+
 @pytest.mark.parametrize(
     ("begun_s", "ended_s", "kind", "falls"),
     [
