@@ -397,12 +397,14 @@ def all_lost(each: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(sorted(told & set(DISK_DOUBTS) or told))
 
 
-def last_copies_went(group: Group, offset: int) -> bool:
-    """Return whether a fault may have removed the only copies of an offset."""
+def last_copies_went(group: Group, offset: int, *, missed_ns: int = NEVER) -> bool:
+    """Return whether a fault that began by a time may have removed the only copies of an offset."""
     took = [
         loss
         for loss in group.facts.disk_losses
-        if loss.concerns(group.topic, group.partition) and loss.first_taken <= offset
+        if loss.concerns(group.topic, group.partition)
+        and loss.first_taken <= offset
+        and loss.began_ns <= missed_ns
     ]
     return _hit_the_isr(group, took, offset)
 
@@ -422,7 +424,9 @@ def _lacking(group: Group, loss: DiskLoss, at_ns: int) -> set[str]:
     return set(loss.nodes - again)
 
 
-def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict[str, Mask]:
+def taken_from(
+    group: Group, node: str, offsets: Ints, *, since_ns: int, missed_ns: int = NEVER
+) -> dict[str, Mask]:
     """Return, for each excuse, a mask of the offsets that a fault removed from a disk.
 
     Args:
@@ -430,17 +434,20 @@ def taken_from(group: Group, node: str, offsets: Ints, *, since_ns: int) -> dict
         node: The replica's node.
         offsets: The offsets.
         since_ns: A time at which the replica had the records. Earlier losses do not count.
+        missed_ns: When the records were missing. Losses that began later do not count.
     """
     gone: dict[str, Mask] = {}
     for loss in group.facts.disk_losses:
         here = loss.concerns(group.topic, group.partition) and node in loss.nodes
-        here &= loss.until_ns >= since_ns
+        here &= loss.until_ns >= since_ns and loss.began_ns <= missed_ns
         mask = here & (offsets >= loss.first_taken) & (offsets < loss.end_before)
         gone[loss.excuse] = gone.get(loss.excuse, np.zeros(len(offsets), dtype=np.bool_)) | mask
     return gone
 
 
-def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns: int) -> list[str]:
+def excuses_of_disk(
+    group: Group, node: str, ends: tuple[int, int], *, since_ns: int, missed_ns: int = NEVER
+) -> list[str]:
     """Return the disk excuses, or the doubts, for a range of offsets that a replica dropped.
 
     Args:
@@ -448,8 +455,10 @@ def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns:
         node: The replica's node.
         ends: The first and the last offset.
         since_ns: A time at which the replica still had the records.
+        missed_ns: When the replica lacked the records. Losses that began later do not count.
     """
-    taken = taken_from(group, node, np.array(ends, dtype=np.int64), since_ns=since_ns)
+    offsets = np.array(ends, dtype=np.int64)
+    taken = taken_from(group, node, offsets, since_ns=since_ns, missed_ns=missed_ns)
     # One fault may have removed the end, and a later fault the rest.
     sure = [gone for excuse, gone in taken.items() if excuse != Excuse.UNCONFIRMED]
     if _all_of(sure):
@@ -457,7 +466,8 @@ def excuses_of_disk(group: Group, node: str, ends: tuple[int, int], *, since_ns:
     elif _all_of(taken.values()):
         return [Excuse.UNCONFIRMED.value]
     else:
-        return [Excuse.LAST_COPIES.value] if last_copies_went(group, ends[0]) else []
+        went = last_copies_went(group, ends[0], missed_ns=missed_ns)
+        return [Excuse.LAST_COPIES.value] if went else []
     return sorted(excuse for excuse, gone in taken.items() if gone.any())
 
 

@@ -15,7 +15,7 @@ What would not prove it:
   first. While a broker starts, it may answer only the second request.
 - A replica that was moved away and recreated. A reassignment shows this, or an answer in between
   that does not have the replica.
-- A disk that lost power, was emptied, or had a flipped bit.
+- A disk that lost power, was emptied, or had a flipped bit before the log end was reported.
 
 The regression is allowed if an unclean election may have begun after the high watermark was true,
 and before the log end was reported (`followed_epochs.py`).
@@ -161,8 +161,8 @@ def _labels(group: Group, fall: Fall) -> Labels:
     unclean = unclean_elections(group).took_after(fall.end, since, until=until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     ends = (fall.end, fall.mark - 1)
-    excuses += excuses_of_disk(group, fall.node, ends, since_ns=fall.marked_ns)
-    return tuple(excuses), ()
+    times = {"since_ns": fall.marked_ns, "missed_ns": _by(fall)}
+    return (*excuses, *excuses_of_disk(group, fall.node, ends, **times)), ()
 
 
 def _describe(group: Group, fall: Fall) -> Anomaly:

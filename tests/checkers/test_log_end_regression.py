@@ -169,6 +169,34 @@ def test_lost_power_and_unclean_elections_explain_it() -> None:
         assert anomaly.excuses == excuses
 
 
+@pytest.mark.parametrize(
+    ("nodes", "began_s", "seen_s", "excuses"),
+    [
+        ({"n2"}, 2, 2, ("power-loss",)),
+        ({"n2"}, 3, 2, ()),
+        ({"n2"}, 3, None, ("power-loss",)),  # The files after the stop are later.
+        ({"n1"}, 2, 2, ("last-copies",)),
+        ({"n1"}, 3, 2, ()),
+    ],
+)
+def test_a_disk_loss_that_began_after_the_lower_end_explains_nothing(
+    nodes: set[str], began_s: int, seen_s: int | None, excuses: tuple[str, ...]
+) -> None:
+    lost = DiskLoss(
+        nodes=frozenset(nodes), topic="log-0", partition=0, end_after=4, end_before=9,
+        began_ns=began_s * S, until_ns=9 * S, excuse="power-loss",
+    )  # fmt: skip
+    lower = told(4, 4, at_s=seen_s or 0)
+    if seen_s is None:
+        lower |= {"observed_ns": None, "snapshot": "final"}
+    alone = {**leads(1, 0, at=S, source="metadata"), "isr": [1]}
+    on = group(
+        facts(disk_losses=(lost,)), replica_states=[told(9, 9, at_s=1), lower], leadership=[alone]
+    )
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
+
+
 def believes(epoch: int, *isr: int, at_s: int, node: str = "n2", life: int | None = None) -> Row:
     """One answer of a broker about the leader and the ISR."""
     row = {**leads(1, epoch, at=at_s * S, source="metadata"), "isr": list(isr)}
