@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.columns import NONE, Ints, Mask, equal, ints, select
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select
 from checkers.facts import RunFacts
 from checkers.findings import known, seconds
 from checkers.group import Group
@@ -39,6 +39,11 @@ class Announcement:
     high_watermark: int
     asked_ns: int
     observed_ns: int
+
+    @property
+    def until_ns(self) -> int:
+        """The time by which the high watermark was true; `NEVER` if it is unknown."""
+        return self.observed_ns if self.observed_ns >= 0 else NEVER
 
     @property
     def text(self) -> str:

@@ -21,9 +21,10 @@ watermark, never a high one. A checkpoint is not compared if another final log h
 later epoch than the last leader's log.
 
 The anomaly is allowed if an unclean election may have begun after the replica's high watermark was
-true, but not after the leader's epoch (`followed_epochs.py`). A disk loss on all replicas allows a
-reported high watermark that is too high, but it does not allow a checkpoint that is too high. The
-check does not apply to scenarios, to Kafka before 2.2, or to message formats before 0.11.
+true, but not after the leader's epoch (`followed_epochs.py`). A disk loss on all replicas that
+began before the leader's answer allows a reported high watermark that is too high, but it does not
+allow a checkpoint that is too high. The check does not apply to scenarios, to Kafka before 2.2, or
+to message formats before 0.11.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ from checkers.announcements import (
     first_highest,
     latest,
 )
-from checkers.columns import NONE, Ints, equal, ints, present, select, take, texts
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
@@ -126,10 +127,13 @@ def _lowest_since(told: Announcements, since_ns: Ints) -> Ints:
 
 
 def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
-    """Yield all answers, and those before each unclean election."""
+    """Yield all answers, and those before each unclean election and each disk loss."""
     yield told
     for each in unclean_elections(group).found:
         yield told.where(told.epochs < each.epoch)
+    for loss in group.facts.disk_losses:
+        if loss.concerns(group.topic, group.partition):
+            yield told.where(told.observed_ns < loss.began_ns)
 
 
 def _of_node(
@@ -224,7 +228,11 @@ def _labels(group: Group, ahead: Ahead) -> Labels:
     low, until = ahead.later.high_watermark, rising(group, ahead.later.epoch)
     unclean = unclean_elections(group).took_after(low, ahead.floor, until=until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    lost = [lost_on_disks(group, offset, ahead.told_ns) for offset in (low, ahead.mark - 1)]
+    missed_ns = ahead.later.until_ns if isinstance(ahead.later, Announcement) else NEVER
+    lost = [
+        lost_on_disks(group, offset, ahead.told_ns, missed_ns=missed_ns)
+        for offset in (low, ahead.mark - 1)
+    ]
     return (*excuses, *all_lost(lost)), ()
 
 

@@ -17,8 +17,8 @@ What would not prove it: a follower's own high watermark always lags behind. An 
 answer in its old epoch while a new leader is ahead. Two answers of one epoch that overlap in time
 have no order. The anomaly is allowed after an unclean election, and if the disks of all replicas
 lost the records (power loss, wipe, flipped bit). Such an event does not explain a decrease between
-two later answers. A lower last stable offset is not trusted if a cleaner may have removed a marker
-before the leader got the marker (`cleaned_markers`).
+two earlier or two later answers. A lower last stable offset is not trusted if a cleaner may have
+removed a marker before the leader got the marker (`cleaned_markers`).
 """
 
 from collections.abc import Iterator
@@ -284,7 +284,8 @@ def _labels(group: Group, regression: Regression) -> Labels:
     else:
         gone = [earlier.high_watermark - 1, later.high_watermark]
         known_ns = earlier.observed_ns
-    lost = [lost_on_disks(group, offset, known_ns) for offset in gone]
+    missed_ns = later.until_ns if isinstance(later, Announcement) else NEVER
+    lost = [lost_on_disks(group, offset, known_ns, missed_ns=missed_ns) for offset in gone]
     return (*excuses, *all_lost(lost)), broken
 
 

@@ -18,7 +18,8 @@ What would not prove it:
   no source can show a new leader.
 - A high watermark that went back later. `high-watermark-regression` reports this anomaly.
 
-After an unclean election, or after a loss on the disks of all replicas, the anomaly is allowed.
+After an unclean election, or after a loss on the disks of all replicas that began before the
+answer, the anomaly is allowed.
 """
 
 from collections.abc import Sequence
@@ -168,7 +169,8 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
     unclean = took_value_at(group, read.offset, [read.value])
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     if group.facts.disk_losses:
-        excuses += lost_on_disks(group, read.offset, _known_ns(group, read))
+        known_ns, until_ns = _known_ns(group, read), read.answer.until_ns
+        excuses += lost_on_disks(group, read.offset, known_ns, missed_ns=until_ns)
     return tuple(excuses), ()
 
 

@@ -158,6 +158,28 @@ def test_unclean_elections_and_disks_that_all_lost_it_explain_it() -> None:
         assert anomaly.excuses == excuses
 
 
+@pytest.mark.parametrize(
+    ("began_s", "more", "excuses"),
+    [
+        (3, (), ("power-loss",)),
+        (4, (), ()),
+        (4, (announced(4, 4, 9),), ()),  # Explained, but the answer before it is not.
+        (3, (announced(4, 4, 9),), ("power-loss",)),
+    ],
+)
+def test_a_disk_loss_that_began_after_the_leaders_answer_explains_nothing(
+    began_s: int, more: tuple[Row, ...], excuses: tuple[str, ...]
+) -> None:
+    lost = DiskLoss(
+        nodes=frozenset(NODES), topic="log-0", partition=0, end_after=4, end_before=9,
+        began_ns=began_s * S, until_ns=6 * S, excuse="power-loss",
+    )  # fmt: skip
+    rows = (told("n2", 7, 2), believes("n2", 3, 2.5), announced(5, 3, 3), *more)
+    on = of(*rows, about=facts(disk_losses=(lost,)))
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
+
+
 def in_isr(node: str, isr: tuple[int, ...], epoch: int, at_s: float, *, life: int = 1) -> Row:
     return {**believes(node, epoch, at_s, life=life), "isr": list(isr)}
 

@@ -1,10 +1,17 @@
-"""Twins for single conditions of `lost_write`, `unseen`, `inconsistent_offsets` and `dropped`."""
+"""Twins for single conditions of losses, and of what disk losses explain by their times."""
 
 import numpy as np
+import pytest
 
-from checkers import inconsistent_offsets, lost_write, unseen
+from checkers import (
+    high_watermark_regression,
+    inconsistent_offsets,
+    lost_write,
+    uncommitted_read,
+    unseen,
+)
 from checkers.dropped import dropped
-from checkers.facts import DiskLoss
+from checkers.facts import DiskLoss, RunFacts
 from checkers.findings import known
 from checkers.torn_transaction import shares
 from checkers.version_order import version_order
@@ -159,6 +166,35 @@ def test_the_smallest_value_may_be_one_of_two_at_the_first_offset() -> None:
     (anomaly,) = found(inconsistent_offsets.CHECKER, on).anomalies
     assert (anomaly.offset, anomaly.evidence["values"]) == (0, [0, B])
     assert anomaly.evidence["polled_values"] == [0, B]
+
+
+def power_went(began_s: float) -> RunFacts:
+    """Return a run in which both replicas lost offsets 4 to 8."""
+    cut = DiskLoss(nodes=frozenset({"n1", "n2"}), topic="log-0", partition=0, end_after=4,
+                   end_before=9, began_ns=int(began_s * S), until_ns=40 * S,
+                   excuse="power-loss")  # fmt: skip
+    return facts(plan={"replication": 2, "nodes": 2}, disk_losses=(cut,))
+
+
+def announced(mark: int, *, at_s: int) -> Row:
+    return {**leads(1, 0, at=at_s * S), "high_watermark": mark}
+
+
+@pytest.mark.parametrize(
+    ("began_s", "excuses"), [(20, ("power-loss",)), (20.5, ())], ids=["before", "after"]
+)
+def test_power_that_went_after_a_leaders_low_answer_does_not_explain_it(
+    began_s: float, excuses: tuple[str, ...]
+) -> None:
+    about = power_went(began_s)
+    fell = group(about, leadership=[announced(9, at_s=10), announced(5, at_s=20)])
+    polls = [{**read(A, 7, phase="main"), "complete_ns": 15 * S}]
+    early = group(about, polls=polls, leadership=[announced(5, at_s=20)])
+    for checker, on in (
+        (high_watermark_regression.CHECKER, fell), (uncommitted_read.CHECKER, early),
+    ):  # fmt: skip
+        (anomaly,) = found(checker, on).anomalies
+        assert anomaly.excuses == excuses
 
 
 def test_only_what_was_known_to_stand_at_that_offset_can_be_what_power_took() -> None:
