@@ -288,16 +288,18 @@ def lost_on_disks(
 
 
 @once
-def first_known_ns(group: Group, offset: int) -> int:
+def first_known_ns(group: Group, offset: int, value: int | None = None) -> int:
     """Return the time at which an offset was first known to hold a record; -1 if it never was.
 
     The time comes from an acknowledgement or from a read, whichever is earlier. A reader may also
-    get a record that was not acknowledged.
+    get a record that was not acknowledged. If `value` is given, only records with that value count.
     """
     sends, polls = group.table("sends"), group.table("polls")
-    here = equal(sends, "acked", True) & (ints(sends, "offset") == offset)  # noqa: FBT003 - a value
-    read = select(polls, ints(polls, "offset") == offset)
-    times = [*ints(select(sends, here), "complete_ns"), *ints(read, "complete_ns")]
+    acked = select(sends, equal(sends, "acked", True))  # noqa: FBT003 - a value
+    here = [select(each, ints(each, "offset") == offset) for each in (acked, polls)]
+    if value is not None:
+        here = [select(each, ints(each, "value") == value) for each in here]
+    times = [at for each in here for at in ints(each, "complete_ns")]
     return int(min((at for at in times if at >= 0), default=-1))
 
 

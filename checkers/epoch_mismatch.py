@@ -14,7 +14,7 @@ later. If the final log lacks the offset, the record was lost or deleted by rete
 is allowed after an unclean election, and if the disks of all replicas lost the offset. In both
 cases, another record may have got the offset. If both records have the same value, the anomaly is
 allowed only if the client had time to send the value again. The unclean election must begin an
-epoch after the one that was read. If the log's epoch is later, it must not begin after that one.
+epoch after the one that was read. If the log's epoch is later, neither event must begin after it.
 """
 
 from dataclasses import dataclass
@@ -110,14 +110,15 @@ def _labels(group: Group, found: Mismatch) -> Labels:
         return (), ()
     sent_ns = mine.sent_ns if mine else NONE
     # The leader of the log's epoch already lacked the record, if this epoch is the later one.
-    until = (found.logged,) if found.logged > found.read else ()
-    unclean = unclean_elections(group).took_after(found.offset, found.read, sent_ns, *until)
+    until = found.logged if found.logged > found.read else NEVER
+    unclean = unclean_elections(group).took_after(found.offset, found.read, sent_ns, until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     known_ns = first_known_ns(group, found.offset)
     # A later leader than the one whose log was compared may never have answered ListOffsets.
     later = group.leader is not None and found.read > group.leader.epoch
     broken = (Premise.RECOVERED.value,) if later and not group.facts.recovered else ()
-    return (*excuses, *lost_on_disks(group, found.offset, known_ns)), broken
+    missed_ns = told_ns(group, until)
+    return (*excuses, *lost_on_disks(group, found.offset, known_ns, missed_ns=missed_ns)), broken
 
 
 def _is_same(group: Group, found: Mismatch, mine: Sent) -> bool:

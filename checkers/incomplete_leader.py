@@ -102,7 +102,8 @@ def _labels(group: Group, pair: Incomplete) -> Labels:
     unclean = unclean_elections(group).between(pair.before.epoch, pair.start.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     missing = (pair.start.offset, pair.before.high_watermark - 1)
-    lost = [lost_on_disks(group, offset, pair.before.observed_ns) for offset in missing]
+    times = {"known_ns": pair.before.observed_ns, "missed_ns": told_ns(group, pair.start.epoch)}
+    lost = [lost_on_disks(group, offset, **times) for offset in missing]
     return (*excuses, *all_lost(lost)), ()
 
 

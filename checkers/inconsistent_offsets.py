@@ -32,6 +32,7 @@ from checkers.client_reasons import (
     server,
 )
 from checkers.columns import (
+    NEVER,
     NONE,
     Ints,
     Mask,
@@ -164,7 +165,11 @@ def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> La
     if took_value_at(group, offset, values):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        excuses += lost_on_disks(group, offset, first_known_ns(group, offset))
+        # The second value was written after the loss of the first one.
+        told_ns = [first_known_ns(group, offset, value) for value in values]
+        missed_ns = sorted(at if at >= 0 else NEVER for at in told_ns)[1]
+        known_ns = first_known_ns(group, offset)
+        excuses += lost_on_disks(group, offset, known_ns, missed_ns=missed_ns)
     again = labels_of(group, values)
     return (*excuses, *again[0]), tuple(dict.fromkeys([*by_acks[1], *again[1]]))
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from checkers import (
+    epoch_mismatch,
     high_watermark_regression,
+    incomplete_leader,
     inconsistent_offsets,
     lost_write,
     uncommitted_read,
@@ -195,6 +197,31 @@ def test_power_that_went_after_a_leaders_low_answer_does_not_explain_it(
     ):  # fmt: skip
         (anomaly,) = found(checker, on).anomalies
         assert anomaly.excuses == excuses
+
+
+@pytest.mark.parametrize(
+    ("began_s", "excuses"), [(20, ("power-loss",)), (20.5, ())], ids=["before", "after"]
+)
+def test_power_that_went_after_another_record_took_the_place_does_not_explain_it(
+    began_s: float, excuses: tuple[str, ...]
+) -> None:
+    about, states = power_went(began_s), [state("n1", 9), state("n2", 9)]
+    last = log("n2", *((0, 10 + at) for at in range(5)), (1, B), (1, C))
+    led = [announced(9, at_s=10), leads(2, 1, at=20 * S)]
+    polls = [
+        {**read(value, 5, op=op), "complete_ns": at_s * S, "leader_epoch": epoch}
+        for op, (value, at_s, epoch) in enumerate(((A, 15, 0), (B, 20, 1)))
+    ]
+    on = group(about, polls=polls, leadership=led, replica_records=last, replica_states=states)
+    for checker in (
+        inconsistent_offsets.CHECKER, incomplete_leader.CHECKER, epoch_mismatch.CHECKER,
+    ):  # fmt: skip
+        (anomaly,) = found(checker, on).anomalies
+        assert anomaly.excuses == excuses, checker.name
+    # A value whose time is unknown may have come after the loss.
+    polls[1]["complete_ns"] = None
+    (anomaly,) = found(inconsistent_offsets.CHECKER, group(about, polls=polls)).anomalies
+    assert anomaly.excuses == ("power-loss",)
 
 
 def test_only_what_was_known_to_stand_at_that_offset_can_be_what_power_took() -> None:
