@@ -149,15 +149,21 @@ def _of_node(
         witness = _witnesses(part, told_ns, highest)
         wrong = np.flatnonzero((witness >= 0) & (np.append(part.marks, NONE)[witness] < high))
         compared = max(compared, int((witness >= 0).sum()))
-        _, first = np.unique(np.stack((lowest, witness))[:, wrong], axis=1, return_index=True)
+        # A disk loss may explain the first such report, and not the last one.
+        ends = [_firsts(np.stack((lowest, witness)), each) for each in (wrong, wrong[::-1])]
         ahead += [
             Ahead(
                 node=node, mark=int(high[at]), told_ns=int(told_ns[at]),
                 later=part[int(witness[at])], floor=int(lowest[at]), count=len(wrong),
             )
-            for at in np.sort(wrong[first]).tolist()
+            for at in np.unique(ends).tolist()
         ]  # fmt: skip
     return compared, sorted(ahead, key=lambda each: _excused(group, each))[:1]
+
+
+def _firsts(columns: Ints, order: Ints) -> Ints:
+    """Return, for each distinct column, its first index in the given order."""
+    return order[np.unique(columns[:, order], axis=1, return_index=True)[1]]
 
 
 def _excused(group: Group, ahead: Ahead) -> int:

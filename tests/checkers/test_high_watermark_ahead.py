@@ -180,6 +180,16 @@ def test_a_disk_loss_that_began_after_the_leaders_answer_explains_nothing(
     assert anomaly.excuses == excuses
 
 
+def test_a_mark_from_before_a_disk_loss_does_not_hide_a_mark_from_after_it() -> None:
+    lost = DiskLoss(
+        nodes=frozenset(NODES), topic="log-0", partition=0, end_after=4, end_before=9,
+        began_ns=4 * S, until_ns=6 * S, excuse="power-loss",
+    )  # fmt: skip
+    rows = (told("n2", 7, 2), told("n2", 8, 50), announced(5, 3, 60))
+    (anomaly,) = found(CHECKER, of(*rows, about=facts(disk_losses=(lost,)))).anomalies
+    assert (anomaly.evidence["high_watermark"], anomaly.excuses) == (8, ())
+
+
 def in_isr(node: str, isr: tuple[int, ...], epoch: int, at_s: float, *, life: int = 1) -> Row:
     return {**believes(node, epoch, at_s, life=life), "isr": list(isr)}
 
