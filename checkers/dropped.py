@@ -75,18 +75,22 @@ def _next_ended_ns(group: Group, send: pa.Table) -> int:
     return int(ended_ns[later & (ended_ns >= 0)].min(initial=NEVER))
 
 
-def taken_by_disks(group: Group, offsets: Ints, times_ns: Ints) -> dict[Excuse, Mask]:
+def taken_by_disks(
+    group: Group, offsets: Ints, times_ns: Ints, missed_ns: Ints | None = None
+) -> dict[Excuse, Mask]:
     """Return, for each excuse or doubt, a mask of the records that all replicas' disks lost.
 
     Args:
         group: The run's rows of one partition.
         offsets: The records' offsets.
         times_ns: When each record was known to be in the log.
+        missed_ns: When each record was missing. Later losses do not count. None: unknown for all.
     """
     if not group.facts.disk_losses:
         return {}
-    pairs = zip(offsets.tolist(), times_ns.tolist(), strict=True)
-    told = [lost_on_disks(group, *pair) for pair in pairs]
+    until = np.full(len(offsets), NEVER) if missed_ns is None else missed_ns
+    rows = zip(offsets.tolist(), times_ns.tolist(), until.tolist(), strict=True)
+    told = [lost_on_disks(group, at, known, missed_ns=missed) for at, known, missed in rows]
     return {
         excuse: np.array([excuse.value in each for each in told], dtype=np.bool_)
         for excuse in (*DISK_EXCUSES, *DISK_DOUBTS)

@@ -19,9 +19,9 @@ After a rebalance, a member starts at its group's committed offset. The check us
 the member got. `commit-lost` and `commit-ahead` check that offset. If that offset is unknown, the
 anomaly is allowed. A member may also go back if an unclean election or a disk fault removed the
 last record that it had read. It may also go back if its position was beyond the end of a shortened
-log, because its client then continues at the current start or end of the log. A skip is allowed if
-it begins or ends at offsets that an unclean leader may have lacked. It is also allowed if the disks
-of all replicas lost the last record that the reader had read.
+log, because its client then continues at the current start or end of the log. An event that began
+later allows no step back. A skip is allowed if it begins or ends at offsets that an unclean leader
+may have lacked. It is also allowed if all replicas' disks lost the reader's last record.
 
 If a reader skips only lost records, `lost-write` reports the loss instead.
 """
@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from checkers.cleaned import stayed, superseded
 from checkers.client_reasons import final_logs, hold, nodes_at, passed_over, record_at, server
-from checkers.columns import NONE, Ints, Mask, equal, ints, select, within
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select, within
 from checkers.cuts import cut_off
 from checkers.dropped import dropped, taken_by_disks
 from checkers.excuses import TAKES_RECORDS
@@ -75,17 +75,9 @@ _UNSHOWN = {
 }
 
 
-def _between_polls(group: Group) -> Steps:
-    return group.view(poll_steps)
-
-
-def _inside_polls(group: Group) -> Steps:
-    return group.view(ok_inner_poll_steps)
-
-
 def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
     def check(group: Group) -> Findings:
-        order, steps = group.view(_there), steps_of(group)
+        order, steps = group.view(_there), group.view(steps_of)
         jumps = _jumps(group, order, steps)
         if len(jumps.at):
             order = group.view(_kept)
@@ -97,7 +89,7 @@ def _check_skips(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Gro
 
 def _check_order(name: str, steps_of: Callable[[Group], Steps]) -> Callable[[Group], Findings]:
     def check(group: Group) -> Findings:
-        steps = steps_of(group)
+        steps = group.view(steps_of)
         back = steps.where(ints(group.table("polls"), "offset")[steps.at] <= steps.after)
         return _findings(group, name, back, None, rows=len(steps.at))
 
@@ -134,32 +126,40 @@ def _findings(
     group: Group, name: str, steps: Steps, order: VersionOrder | None, *, rows: int
 ) -> Findings:
     story = _Story(group=group, name=name, steps=steps, order=order)
-    unclean = _over_an_unclean_election(group, name, steps)
-    lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps)}
-    if name in _GOING_BACK:
+    back = name in _GOING_BACK
+    missed_ns = _got_ns(group, steps) if back else np.full(len(steps.at), NEVER)
+    unclean = _over_an_unclean_election(group, name, steps, missed_ns)
+    lost = {Excuse.UNCLEAN: unclean, **_stood_on_the_lost(group, steps, missed_ns)}
+    if back:
         sent_back = _sent_back(group, steps)
         lost = {excuse: mask & sent_back for excuse, mask in lost.items()}
     cut = group.facts.cut_streams and name in _rest_on_others(group.facts)
+    anew = _sent_to_the_start(group, steps, missed_ns) & back
     found = step_findings(
         rows,
         ints(group.table("polls"), "offset")[steps.at],
         story.describe,
-        {**lost, Excuse.REBALANCE: steps.rebalanced | _sent_to_the_start(group, name, steps)},
+        {**lost, Excuse.REBALANCE: steps.rebalanced | anew},
         broken=(Premise.WHOLE_RECORD.value,) if cut else (),
     )
     return could_not_show(found, _UNSHOWN[name], given=bool(read_rows(group).any()))
 
 
-def _sent_to_the_start(group: Group, name: str, steps: Steps) -> Mask:
+def _got_ns(group: Group, steps: Steps) -> Ints:
+    """Return the time at which the reader got the later record of each step."""
+    got_ns = ints(group.table("polls"), "complete_ns")[steps.at]
+    return np.where(got_ns >= 0, got_ns, NEVER)
+
+
+def _sent_to_the_start(group: Group, steps: Steps, missed_ns: Ints) -> Mask:
     """Return a mask of steps whose rebalance or seek may lead beyond the end of a shortened log."""
-    may_lack = unclean_elections(group).seen or any(
-        loss.concerns(group.topic, group.partition) for loss in group.facts.disk_losses
-    )
-    back = may_lack and name in _GOING_BACK
-    return steps.dealt if back else np.zeros(len(steps.at), dtype=np.bool_)
+    may_lack = unclean_elections(group).took(np.full_like(steps.at, NEVER), missed_ns=missed_ns)
+    for loss in group.facts.disk_losses:
+        may_lack |= loss.concerns(group.topic, group.partition) & (loss.began_ns <= missed_ns)
+    return steps.dealt & may_lack
 
 
-def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
+def _over_an_unclean_election(group: Group, name: str, steps: Steps, missed_ns: Ints) -> Mask:
     """Return a mask of reader steps from the log before an unclean election to the log after it.
 
     For steps that go back, `_sent_back` decides. With transactions, a marker may have taken the
@@ -168,17 +168,17 @@ def _over_an_unclean_election(group: Group, name: str, steps: Steps) -> Mask:
     polls = group.table("polls")
     offsets = np.maximum(steps.after, ints(polls, "offset")[steps.at])
     if name in _GOING_BACK or group.facts.plan.transactional:
-        return unclean_elections(group).took(offsets)
+        return unclean_elections(group).took(offsets, missed_ns=missed_ns)
     values = np.append(ints(polls, "value"), NONE)[steps.since]  # -1: appended value
     told = np.append(ints(polls, "leader_epoch"), NONE)
     both = np.minimum(told[steps.since], told[steps.at])
     return took_values(group, offsets, values, both)
 
 
-def _stood_on_the_lost(group: Group, steps: Steps) -> dict[Excuse, Mask]:
+def _stood_on_the_lost(group: Group, steps: Steps, missed_ns: Ints) -> dict[Excuse, Mask]:
     """Return, for each excuse, a mask of the steps whose earlier record was lost on all disks."""
     read_ns = np.append(ints(group.table("polls"), "complete_ns"), NONE)  # -1: appended value
-    return taken_by_disks(group, steps.after, read_ns[steps.since])
+    return taken_by_disks(group, steps.after, read_ns[steps.since], missed_ns)
 
 
 def _sent_back(group: Group, steps: Steps) -> Mask:
@@ -423,7 +423,7 @@ SKIP_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
-    check=_check_skips(SKIP, _between_polls),
+    check=_check_skips(SKIP, poll_steps),
     applies=_keeps_known,
     promise=Promise.LOG,
     compares=_STEPS,
@@ -446,7 +446,7 @@ NONMONOTONIC_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
-    check=_check_order(NONMONOTONIC, _between_polls),
+    check=_check_order(NONMONOTONIC, poll_steps),
     promise=Promise.LOG,
     compares=_STEPS,
     chapter=Chapter.ORDER,
@@ -467,7 +467,7 @@ INT_SKIP_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_ALL,
-    check=_check_skips(INT_SKIP, _inside_polls),
+    check=_check_skips(INT_SKIP, ok_inner_poll_steps),
     applies=_keeps_known,
     promise=Promise.LOG,
     compares=_INNER_STEPS,
@@ -488,7 +488,7 @@ INT_NONMONOTONIC_CHECKER = Checker(
     ),
     anomaly_class=AnomalyClass.SAFETY,
     tables=_POLLS,
-    check=_check_order(INT_NONMONOTONIC, _inside_polls),
+    check=_check_order(INT_NONMONOTONIC, ok_inner_poll_steps),
     promise=Promise.LOG,
     compares=_INNER_STEPS,
     chapter=Chapter.ORDER,

@@ -84,7 +84,7 @@ class UncleanElections:
         sent_ns: Ints | None = None,
         epochs: Ints | None = None,
         *,
-        missed_ns: int = NEVER,
+        missed_ns: int | Ints = NEVER,
     ) -> Mask:
         """Return a mask of the records that the leader of an unclean election may have lacked.
 
@@ -92,11 +92,13 @@ class UncleanElections:
             offsets: The offsets of the records. -1 if unknown.
             sent_ns: When each record was sent. -1 if unknown. None: unknown for all.
             epochs: The leader epoch of each record. -1 if unknown. None: unknown for all.
-            missed_ns: When the records were missing. Later elections do not count.
+            missed_ns: When the records were missing; one time, or one for each record. Later
+                elections do not count.
         """
         taken = np.zeros(len(offsets), dtype=np.bool_)
-        for each in (some for some in self.found if some.began_ns <= missed_ns):
+        for each in self.found:
             behind = (offsets >= each.start) | (offsets < 0)
+            behind &= each.began_ns <= missed_ns
             if sent_ns is not None:
                 behind &= sent_ns <= each.until_ns
             if epochs is not None:

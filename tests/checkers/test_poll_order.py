@@ -15,6 +15,7 @@ from checkers.poll_order import (
     SKIP_CHECKER,
 )
 from checkers.protocol import MAX_DESCRIBED
+from checkers.reigns import Reign
 from checkers.runner import run_checkers
 from results.record.values import pack_value
 from tests.checkers.partition_rows import (
@@ -311,6 +312,38 @@ def test_who_was_placed_behind_what_an_unclean_leader_has_begins_anew() -> None:
         )
         excuses = ("rebalance",) if unclean else ()
         assert found(NONMONOTONIC_CHECKER, on).anomalies[0].excuses == excuses
+
+
+GONE_BACK_S, HAPPENED_S = 3, 20
+"""A reader goes back before anything happens to the log."""
+
+
+@pytest.mark.parametrize("moves", [[move("subscribe", op=0)], [move("seek", op=2, offset=4)]])
+def test_what_happens_later_sends_no_reader_back(moves: list[dict[str, object]]) -> None:
+    """The record at its position is lost in the end, but was there when the reader went back."""
+    polls = [
+        {**row, "complete_ns": int(str(row["op_id"])) * S}
+        for row in (*got(0, 1, 2, 3, op=1), *got(2, op=GONE_BACK_S))
+    ]
+    allow = {"broker": {"unclean.leader.election.enable": "true"}}
+    rows = {
+        "polls": polls, "assignments": moves, "replica_states": [state("n1", 2)],
+        "replica_records": log("n1", (0, V[0]), (0, V[1]))
+    }  # fmt: skip
+    for began_s in (1, HAPPENED_S):
+        reign = Reign(topic="log-0", partition=0, leader=1, epoch=1, from_ns=began_s * S,
+                      until_ns=99 * S)  # fmt: skip
+        lost = DiskLoss(
+            nodes=frozenset({"n1", "n2", "n3"}), topic="log-0", partition=0, end_after=2,
+            end_before=4, until_ns=30 * S, began_ns=began_s * S, excuse="power-loss",
+        )  # fmt: skip
+        unclean = facts(plan=allow, reigns=(reign,))
+        took = [leads(1, 1), elected(2, 0, 5), elected(1, 1, 6, unclean=True)]
+        by_election = group(unclean, leadership=took, **rows)
+        by_disks = group(facts(disk_losses=(lost,)), leadership=[leads(1, 0)], **rows)
+        for on in (by_election, by_disks):
+            (anomaly,) = found(NONMONOTONIC_CHECKER, on).anomalies
+            assert bool(anomaly.excuses) == (began_s < GONE_BACK_S), (began_s, anomaly.excuses)
 
 
 def test_what_lies_below_the_log_start_need_not_be_read() -> None:
