@@ -13,6 +13,8 @@ The last two are doubts (`DISK_DOUBTS`). A doubt allows nothing, but makes the a
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from checkers.changes import was_quiet
 from checkers.columns import NEVER
 from checkers.disk_losses import TOLD_LATE_NS
@@ -47,7 +49,8 @@ def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVE
     times = {"known_ns": known_ns, "needed_ns": missed_ns}
     found = disk_reasons(facts, *place, partition=group.partition, **times)
     elsewhere = facts.plan.unclean_elections and not was_quiet(group, known_ns, missed_ns)
-    if elsewhere or unclean_elections(group).seen:
+    anything = np.array([NEVER]), np.array([known_ns])
+    if elsewhere or unclean_elections(group).took(*anything, missed_ns=missed_ns).any():
         found.add(Excuse.UNCLEAN.value)
     return sorted(found)
 

@@ -266,6 +266,22 @@ def test_an_unclean_election_that_a_fault_ordered_allows_it() -> None:
         assert anomaly.excuses == excuses
 
 
+@pytest.mark.parametrize(
+    ("began_s", "seen_s", "allowed"), [(1, 5, False), (1, 6, True), (9, 12, True), (10, 12, False)]
+)
+def test_an_election_before_the_confirmation_or_after_the_delivery_allows_nothing(
+    began_s: int,
+    seen_s: int,
+    allowed: bool,  # noqa: FBT001 - a case
+) -> None:
+    order = UncleanOrder(topic="log-0", partition=0, began_ns=began_s * S, after_epoch=2, epoch=3,
+                         leader="n1", seen_ns=seen_s * S)  # fmt: skip
+    rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
+    known = [*KNOWN, elected(1, 3, 0, unclean=True)]
+    on = shared(about(unclean_orders=(order,)), rows, leadership=known)
+    assert found(CHECKER, on).anomalies[0].excuses == ("unclean-election",) * allowed
+
+
 def test_a_record_that_is_cut_proves_nothing() -> None:
     rows = [delivery(0), says(0), delivery(0, at=9 * S, after=8 * S)]
     (anomaly,) = found(CHECKER, shared(about(cut_streams=True), rows)).anomalies
