@@ -6,8 +6,8 @@ partition for longer than the plan's limit `[budgets] group_s`. The limit counts
 acknowledgement. The check also reports a group that first got records, and then no more records. In
 that case, the period begins at the first message that was acknowledged after the group's last read.
 Messages that the group got do not count: a member may get a message before it is acknowledged.
-If a member joined later, the period begins at the last join. The period ends when clients were
-stopped.
+The period ends when clients were stopped. In the second case, later joins of members divide it, and
+the longest part counts.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the
@@ -23,6 +23,7 @@ the last heal, this is a gap. Times count from the last heal until clients were 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -51,9 +52,9 @@ class Stuck:
 
     Attributes:
         group_id: The group.
-        since_ns, until_ns: The period ends when clients were stopped. It begins with the first
-            message after the last heal, or after the group's last read. In the second case, it
-            begins with the last join of a member if that join came later.
+        since_ns, until_ns: The period begins with the first message after the last heal, or after
+            the group's last read. It ends when clients were stopped. In the second case, it is the
+            longest part of that time without a join.
         messages: The number of messages that the partition accepted after the last heal, or after
             the group's last read.
         served: Whether the group got anything after the last heal.
@@ -123,17 +124,17 @@ def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, i
     polls = group.table("polls")
     times = ints(polls, "complete_ns")
     read = equal(polls, "outcome", Outcome.OK.value) & (times >= calm_ns) & (times < until_ns)
-    return _last_times(group, select(polls, read), "complete_ns")
+    times_ns = _times(group, select(polls, read), "complete_ns")
+    return {group_id: max(each) for group_id, each in times_ns.items()}
 
 
-def _last_times(group: Group, rows: pa.Table, name: str) -> dict[str | None, int]:
-    """Return, for each group, the latest time in the given rows that its processes wrote."""
-    last: dict[str | None, int] = {}
+def _times(group: Group, rows: pa.Table, name: str) -> dict[str | None, list[int]]:
+    """Return, for each group, the times in the given rows that its processes wrote."""
+    times: dict[str | None, list[int]] = {}
     pairs = zip(ints(rows, "process").tolist(), ints(rows, name).tolist(), strict=True)
     for process, time_ns in pairs:
-        group_id = group_id_of(group.facts.plan, process)
-        last[group_id] = max(time_ns, last.get(group_id, time_ns))
-    return last
+        times.setdefault(group_id_of(group.facts.plan, process), []).append(time_ns)
+    return times
 
 
 def _without(
@@ -141,7 +142,7 @@ def _without(
 ) -> list[Stuck]:
     """Return the groups that did not get the last messages."""
     facts, moves = group.facts, group.table("assignments")
-    joined_ns = _last_times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
+    joined_ns = _times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
     polls, taken_ns = group.table("polls"), ints(taken, "complete_ns")
     ok = equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "complete_ns") < ended_ns)
     processes, values = ints(polls, "process")[ok], ints(polls, "value")[ok]
@@ -157,12 +158,14 @@ def _without(
         if not len(later_ns):
             continue
         # A join moves partitions of all members. That takes time and is not a broker's fault.
-        begun_ns = joined_ns.get(group_id, 0) if served else 0
+        first_ns, joins = int(later_ns.min()), joined_ns.get(group_id, []) if served else []
+        cuts = [first_ns, *sorted(each for each in joins if first_ns < each < ended_ns), ended_ns]
+        since_ns, until_ns = max(pairwise(cuts), key=lambda part: part[1] - part[0])
         found.append(
             Stuck(
                 group_id=group_id,
-                since_ns=max(int(later_ns.min()), begun_ns),
-                until_ns=ended_ns,
+                since_ns=since_ns,
+                until_ns=until_ns,
                 messages=len(later_ns),
                 served=served,
             )

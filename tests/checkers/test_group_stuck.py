@@ -123,9 +123,13 @@ def joined(process: int, at: int) -> Row:
         # Another group's members, and one that had time enough to be dealt something.
         ([joined(OF_SECOND, 135)], [FIRST]),
         ([joined(OF_FIRST, 129)], [FIRST]),
-        # Who joins late moves all partitions: nobody knows.
-        ([joined(OF_FIRST, 130)], []),
-        ([joined(OF_FIRST, 101), joined(OF_FIRST, 135)], []),
+        # Who joins moves all partitions, so nobody knows if members join often enough.
+        ([joined(OF_FIRST, 118), joined(OF_FIRST, 128)], [FIRST]),
+        ([joined(OF_FIRST, 118), joined(OF_FIRST, 128), joined(OF_FIRST, 130)], []),
+        # Between two joins there was time enough, too.
+        ([joined(OF_FIRST, 101), joined(OF_FIRST, 135)], [FIRST]),
+        ([joined(OF_FIRST, 135), joined(OF_FIRST, 111), joined(OF_FIRST, 122)], [FIRST]),
+        ([joined(OF_FIRST, 135), joined(OF_FIRST, 118), joined(OF_FIRST, 126)], []),
     ],
 )
 def test_a_group_that_is_given_no_more_is_stuck_too(joins: list[Row], told: list[str]) -> None:
