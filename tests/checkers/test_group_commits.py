@@ -366,6 +366,17 @@ def agree(on: Group) -> dict[str, set[int]]:
     return expected
 
 
+def test_a_plan_that_lets_coordinators_forget_positions_promises_none() -> None:
+    """Before Kafka 2.1 a position expires though its group is in use (KIP-211)."""
+    brief = {"offsets.retention.minutes": "1"}
+    plans: list[Row] = [{}, {"broker": brief}, {"system": "kafka:1.1.1", "node": {"n2": brief}}]
+    for plan in plans:
+        for offset, rows in ((None, 0 if plan else 1), (4, 1)):
+            on = group(about(plan=plan), commits=[commit(9, 1, op=1), fetch(offset, 90)])
+            told = found(LOST, on)
+            assert (told.rows, len(told.anomalies)) == (rows, rows), "an old one never returns"
+
+
 TIME = st.integers(0, 12)
 PROCESS = st.sampled_from([0, 2, 4, 8, 16, 18, 32])
 
