@@ -21,9 +21,9 @@ watermark, never a high one. A checkpoint is not compared if another final log h
 later epoch than the last leader's log.
 
 The anomaly is allowed if an unclean election may have begun after the replica's high watermark was
-true, but not after the leader's epoch (`followed_epochs.py`). A reported high
-watermark that is too high may also come from a disk loss on all replicas that began before the
-leader's answer. A checkpoint that is too high may not. The check does not apply to scenarios, to Kafka before 2.2, or
+true, but not after the leader's epoch (`followed_epochs.py`). A reported high watermark that is too
+high may also come from a disk loss on all replicas that began before the leader's answer. A
+checkpoint that is too high may not. The check does not apply to scenarios, to Kafka before 2.2, or
 to message formats before 0.11.
 """
 
