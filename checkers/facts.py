@@ -190,8 +190,8 @@ class RunFacts:
         milestones: The milestones that the run reached.
         reservations: The ranges of values that workers announced before they used them: (from, to),
             without `to`.
-        quorum_high_watermark: The highest known high watermark of the metadata log, or the highest
-            end of a snapshot, which has only committed records (KIP-630); None if unknown.
+        quorum_high_watermark: The highest known high watermark of the metadata log, None if
+            unknown.
         quorum: A summary of the reports about the controllers' quorum and its log.
         calm_from_ns: When the last fault was healed. The plan's time limits begin at that time. In
             a run without faults, it is the start of the main phase. None means that a fault may

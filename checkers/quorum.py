@@ -79,11 +79,11 @@ def quorum_facts(
         leadership: The `ENTRY_COLUMNS` of the table `leadership`. The function finds the fields in
             which copies of a record differ.
     """
-    answers = present(states, "observed_ns") & present(states, "high_watermark")
-    told = select(states, answers & (ints(states, "epoch") >= 0))
+    told = select(states, present(states, "high_watermark") & (ints(states, "epoch") >= 0))
     times = ints(told, "observed_ns")
     steps = {
-        name: _marks(select(told, times < begun_ns)) for name, begun_ns in step_begins_ns.items()
+        name: _marks(select(told, (times >= 0) & (times < begun_ns)))
+        for name, begun_ns in step_begins_ns.items()
     }
     epochs, marks = ints(told, "epoch"), ints(told, "high_watermark")
     return QuorumFacts(

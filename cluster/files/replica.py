@@ -207,16 +207,11 @@ def _snapshot_below(folder: Path, segments: list[Path]) -> tuple[int, list[Path]
     """
     if not segments or _base_offset(segments[0]) == 0:
         return 0, []
-    for end, path in sorted(_snapshot_ends(folder).items()):
-        if end >= _base_offset(segments[0]):
-            return end, [path]
+    for path in sorted(folder.glob("*.checkpoint")):
+        name = _SNAPSHOT.match(path.name)
+        if name and int(name["offset"]) >= _base_offset(segments[0]):
+            return int(name["offset"]), [path]
     return 0, []
-
-
-def _snapshot_ends(folder: Path) -> dict[int, Path]:
-    """Return the snapshots of a metadata log, by their end offsets."""
-    named = ((_SNAPSHOT.match(path.name), path) for path in sorted(folder.glob("*.checkpoint")))
-    return {int(name["offset"]): path for name, path in named if name}
 
 
 def _replicas(files: NodeFiles, topic_ids: Mapping[str, str], share: Share) -> Iterator[Rows]:
@@ -322,7 +317,6 @@ def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Row
                 node=files.node,
                 broker=int(broker) if broker.isdecimal() else None,
                 log_end_offset=log_end_offset,
-                snapshot_end=max(_snapshot_ends(folder), default=None),
             ),
         )
 

@@ -283,12 +283,7 @@ def logged_truncations(
 
 
 def quorum_states(
-    state: QuorumState,
-    *,
-    node: str,
-    broker: int | None,
-    log_end_offset: int | None,
-    snapshot_end: int | None = None,
+    state: QuorumState, *, node: str, broker: int | None, log_end_offset: int | None
 ) -> pa.RecordBatch:
     """Return the row of `quorum_states` for a node's `quorum-state` file.
 
@@ -297,8 +292,6 @@ def quorum_states(
         node: The node that owns the file.
         broker: The node's broker id, or None if the id could not be read.
         log_end_offset: The log end offset of the node's metadata log.
-        snapshot_end: The end offset of the node's last snapshot. A snapshot has only committed
-            records (KIP-630), so the row has this offset as the high watermark.
     """
     row: dict[str, object] = {
         "node": node,
@@ -308,7 +301,6 @@ def quorum_states(
         "leader": state.leader,
         "voted_for": state.voted_for,
         "voted_directory": state.voted_directory,
-        "high_watermark": snapshot_end,
         "log_end_offset": log_end_offset,
     }
     return _from_dicts("quorum_states", [row])

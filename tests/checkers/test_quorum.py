@@ -59,11 +59,6 @@ def of_states(*states: Row, steps: dict[str, int] | None = None) -> QuorumFacts:
     return quorum_facts(table, steps or {})
 
 
-def test_the_end_of_a_snapshot_is_not_reported_by_a_leader() -> None:
-    of_file = of_states({**told("n1", 5, 9, 9), "observed_ns": None})
-    assert (of_file.marks, of_file.announced) == ({}, {})
-
-
 def test_what_copies_of_a_record_have_in_different_words_is_kept() -> None:
     def entry(node: str, offset: int, *isr: int, leader: int = 1) -> Row:
         return {

@@ -103,16 +103,6 @@ def test_the_state_of_the_quorum() -> None:
     assert quorum["log_end_offset"] == state["log_end_offset"]
 
 
-def test_all_below_the_end_of_the_last_snapshot_was_committed(node: Path) -> None:
-    assert read(NODE)[0]["quorum_states"][0]["high_watermark"] == 1821
-    folder = node / "data" / "__cluster_metadata-0"
-    (folder / "00000000000000001900-0000000005.checkpoint").write_bytes(b"")
-    assert read(node)[0]["quorum_states"][0]["high_watermark"] == 1900
-    for each in folder.glob("*.checkpoint"):
-        each.unlink()
-    assert read(node)[0]["quorum_states"][0]["high_watermark"] is None
-
-
 def test_leadership_by_source() -> None:
     leadership = of(read(NODE)[0]["leadership"], "log-1")
     elections = [row for row in leadership if row["source"] == "metadata-log"]
