@@ -14,10 +14,10 @@ What would not prove it: a coordinator that was replaced, but does not know this
 old state. A commit without an answer may arrive late and overwrite a later commit. A commit of a
 fenced member does not count. Offsets that a transaction commits do not count as commits of members.
 If a log with commits may have been compacted, no log is searched. If the plan sets how long
-coordinators keep positions, an answer without an offset may be right. Before Kafka 2.1, the
-positions of groups in use expire, too (KIP-211). The anomaly is allowed if the commit may have been
-lost by an unclean election that the plan permits, or by a loss on the disks of all replicas. If the
-loss on disk is uncertain, the anomaly is not trusted.
+coordinators keep positions, an answer without an offset may be right after that time. Before Kafka
+2.1, the positions of groups in use expire, too (KIP-211). The anomaly is allowed if the commit may
+have been lost by an unclean election that the plan permits, or by a loss on the disks of all
+replicas. If the loss on disk is uncertain, the anomaly is not trusted.
 """
 
 from checkers.columns import NEVER
@@ -41,17 +41,20 @@ from checkers.protocol import (
 from checkers.reigns import GROUPS, Reign
 from results.record.clock import NS_PER_S
 from results.record.terms import AnomalyClass
+from results.record.tuning import number_of
 from results.record.verdict import Anomaly, Words
 
 NAME = "commit-lost"
 _FORGETS = "offsets.retention.minutes"
 """The setting for how long coordinators keep a position. The default is a day or more."""
+_CLOCK = "clock"
+_ANSWERED_NS = 30 * NS_PER_S
+"""The maximum time from the write of a commit to its acknowledgement."""
 
 
 def _check(group: Group) -> Findings:
-    told = answers(group)
-    if any(_FORGETS in each for each in group.facts.plan.settings):
-        told = [each for each in told if each.offset >= 0]
+    kept_ns = _kept_ns(group)
+    told = [each for each in answers(group) if not _may_be_forgotten(each, kept_ns)]
     commits, gone = looked_for(group)
     wrong: list[Answer | Gone] = [*(each for each in told if each.offset < each.least), *gone]
     found = findings(
@@ -61,10 +64,23 @@ def _check(group: Group) -> Findings:
         lambda each: _labels(group, each),
     )
     why = (
-        "no member asked for its group's position after a commit was acknowledged, so a forgotten"
-        " position could not be detected"
+        "no member asked for its group's position after a commit was acknowledged and before the"
+        " plan let the position expire, so a forgotten position could not be detected"
     )
     return could_not_show(found, why, given=bool(answers(group)))
+
+
+def _kept_ns(group: Group) -> int:
+    """Return the minimum time for which coordinators keep a position; 0 if clocks were changed."""
+    plan = group.facts.plan
+    if any(each.kind.startswith(_CLOCK) for each in group.facts.disturbances):
+        return 0
+    told = [number_of(each[_FORGETS]) or 0 for each in plan.settings if _FORGETS in each]
+    return round(min(told) * 60 * NS_PER_S) if told else NEVER
+
+
+def _may_be_forgotten(answer: Answer, kept_ns: int) -> bool:
+    return answer.offset < 0 and answer.told_ns - answer.last_ns >= kept_ns - _ANSWERED_NS
 
 
 def _labels(group: Group, item: Answer | Gone) -> Labels:

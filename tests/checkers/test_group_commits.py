@@ -377,6 +377,28 @@ def test_a_plan_that_lets_coordinators_forget_positions_promises_none() -> None:
             assert (told.rows, len(told.anomalies)) == (rows, rows), "an old one never returns"
 
 
+@pytest.mark.parametrize(
+    ("minutes", "faults", "told_s", "lost"),
+    [
+        ("1", (), 20, 1),
+        ("1", (), 90, 0),
+        ("10080", (), 90, 1),
+        ("10080", (Disturbance(kind="clock-offset", begun_ns=50 * S, ended_ns=60 * S),), 90, 0),
+        ("soon", (), 20, 0),
+    ],
+)
+def test_a_position_does_not_expire_before_its_time(
+    minutes: str, faults: tuple[Disturbance, ...], told_s: int, lost: int
+) -> None:
+    plan: Row = {"broker": {"offsets.retention.minutes": minutes}}
+    on = group(
+        replace(about(plan=plan), disturbances=faults),
+        commits=[commit(9, 1, op=1), fetch(None, told_s)],
+    )
+    told = found(LOST, on)
+    assert (told.rows, len(told.anomalies), bool(told.unshown)) == (lost, lost, not lost)
+
+
 TIME = st.integers(0, 12)
 PROCESS = st.sampled_from([0, 2, 4, 8, 16, 18, 32])
 
