@@ -160,17 +160,21 @@ def _without(
         # A join moves partitions of all members. That takes time and is not a broker's fault.
         first_ns, joins = int(later_ns.min()), joined_ns.get(group_id, []) if served else []
         cuts = [first_ns, *sorted(each for each in joins if first_ns < each < ended_ns), ended_ns]
-        since_ns, until_ns = max(pairwise(cuts), key=lambda part: part[1] - part[0])
+        since_ns, until_ns = max(pairwise(cuts), key=lambda part: _awake_ns(facts, *part))
         found.append(
             Stuck(
                 group_id=group_id,
                 since_ns=since_ns,
                 until_ns=until_ns,
-                messages=len(later_ns),
+                messages=int((later_ns < until_ns).sum()),
                 served=served,
             )
         )
     return found
+
+
+def _awake_ns(facts: RunFacts, since_ns: int, until_ns: int) -> int:
+    return until_ns - since_ns - silent_ns(facts.silences, since_ns, until_ns)
 
 
 def _unproven(group: Group, stuck: Stuck) -> str:
@@ -183,7 +187,7 @@ def _unproven(group: Group, stuck: Stuck) -> str:
 
 def _labels(group: Group, stuck: Stuck) -> Labels:
     facts = group.facts
-    proven_s = stuck.lasted_s - silent_ns(facts.silences, stuck.since_ns, stuck.until_ns) / NS_PER_S
+    proven_s = _awake_ns(facts, stuck.since_ns, stuck.until_ns) / NS_PER_S
     broken = (
         (Premise.WHOLE_RECORD, facts.cut_streams),
         (Premise.AWAKE, proven_s <= facts.plan.budgets.group_s),
@@ -198,7 +202,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
         NAME,
         sentence=f"no member of group {stuck.group_id} got a record of {group.place} from"
         f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, although the"
-        f" partition accepted {stuck.messages} messages meanwhile; the budget is"
+        f" partition had {stuck.messages} unread messages; the budget is"
         f" {budget:g} s; the last heal was at {seconds(calm_ns)}",
         evidence={
             "group": stuck.group_id,
@@ -402,9 +406,9 @@ CHECKER = Checker(
     chapter=Chapter.LIVENESS,
     looks_for="after the last heal, the partition accepted a message, and then no member of a"
     " group got any of its records for longer than `group_s`. Or a group that got some"
-    " records got no more for that long, though more messages came. In that case the"
-    " time starts at the first of these messages, or at the last join of a member. A"
-    " record in an ok poll of any member ends the period",
+    " records got no more for that long, though more messages came. In that case, the"
+    " joins of members divide the time since the first of these messages, and the"
+    " longest part counts. A record in an ok poll of any member ends the period",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -157,7 +157,7 @@ EVIDENCE: Mapping[str, str] = {
     "may_have_acknowledged": "The leaders that may have acknowledged the record, each with its"
     " leader epoch.",
     "members": "The number of replicas in a full ISR.",
-    "messages": "How many messages the partition accepted in the period.",
+    "messages": "How many accepted messages of the partition were unread in the period.",
     "min_insync_replicas": "The value of min.insync.replicas.",
     "minimum": "The smallest number that the plan requires.",
     "missing_from_final_read": "Whether a complete final read lacks the record.",

@@ -1,5 +1,7 @@
 """group-stuck: who of the groups was given something of a partition after the last heal."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import RunFacts
@@ -89,7 +91,7 @@ def test_it_is_told_since_when_and_how_much_there_was_to_read() -> None:
     (sentence,) = sentences(CHECKER, group(about(), **rows))
     assert sentence == (
         f"no member of group {FIRST} got a record of log-0-0 from 105.000 s to 140.000 s,"
-        " although the partition accepted 2 messages meanwhile; the budget is 10 s; the last"
+        " although the partition had 2 unread messages; the budget is 10 s; the last"
         " heal was at 100.000 s"
     )
 
@@ -110,6 +112,17 @@ def test_a_look_that_ended_behind_the_budget_proves_it() -> None:
     at_once = judged([got(OF_SECOND, 110)], on=about(stopped=111), at=(CALM,))
     (anomaly,) = at_once.anomalies
     assert anomaly.evidence["from_ns"] == CALM * S
+
+
+def test_a_part_that_the_machine_slept_through_does_not_hide_a_shorter_one() -> None:
+    """And a part has only the messages that came before its end."""
+    on = replace(about(stopped=180), silences=((130 * S, 175 * S),))
+    rows = {"polls": [got(OF_FIRST, 106), got(OF_SECOND, 179)], "sends": sent(108, 120, 160)}
+    (anomaly,) = found(CHECKER, group(on, **rows, assignments=[joined(OF_FIRST, 125)])).anomalies
+    assert [anomaly.evidence[name] for name in ("from_ns", "to_ns", "messages")] == [
+        108 * S, 125 * S, 2,
+    ]  # fmt: skip
+    assert anomaly.broken_premises == ()
 
 
 def joined(process: int, at: int) -> Row:
