@@ -43,7 +43,7 @@ from checkers.protocol import (
     Proved,
 )
 from checkers.reads import reads_of
-from checkers.replica_reasons import leader_text, leaders_of, sides, told_ns, verb
+from checkers.replica_reasons import begun_by_ns, leader_text, leaders_of, sides, told_ns, verb
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
 from results.record.declared import Sight
@@ -113,11 +113,11 @@ def _labels(group: Group, found: Mismatch) -> Labels:
     until = found.logged if found.logged > found.read else NEVER
     unclean = unclean_elections(group).took_after(found.offset, found.read, sent_ns, until)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
-    known_ns = first_known_ns(group, found.offset)
+    known_ns = first_known_ns(group, found.offset, found.value)
     # A later leader than the one whose log was compared may never have answered ListOffsets.
     later = group.leader is not None and found.read > group.leader.epoch
     broken = (Premise.RECOVERED.value,) if later and not group.facts.recovered else ()
-    missed_ns = told_ns(group, until)
+    missed_ns = begun_by_ns(group, until)
     return (*excuses, *lost_on_disks(group, found.offset, known_ns, missed_ns=missed_ns)), broken
 
 

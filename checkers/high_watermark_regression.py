@@ -233,15 +233,17 @@ def _last_reading(group: Group, until_ns: int) -> Reading | None:
 
 
 def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
-    """Yield all answers, and those since each unclean election and each disk loss."""
+    """Yield all answers, and those before and since each unclean election and each disk loss."""
     yield told
     elections = unclean_elections(group)
     cuts = {elections.over_from(epoch) for epoch in np.unique(told.epochs).tolist()}
     for since in sorted(cuts - {NONE}):
         yield told.where(told.epochs >= since)
+        yield told.where(told.epochs < since)
     for loss in group.facts.disk_losses:
         if loss.concerns(group.topic, group.partition):
             yield told.where(told.asked_ns > loss.until_ns)
+            yield told.where(told.observed_ns < loss.began_ns)
 
 
 def _check(group: Group) -> Findings:

@@ -14,7 +14,8 @@ But the old leader's high watermark cannot pass the start of the new leader's ep
 of a killed broker does not count. If the log's beginning was deleted, the known start may be too
 high. Then the check may miss an anomaly, but it never reports a false anomaly. The check needs
 Kafka 2.2 or later (`announcements`). The anomaly is allowed after an unclean election. It is also
-allowed if power losses, wipes or flipped bits removed the records from all replicas.
+allowed if power losses, wipes or flipped bits removed the records from all replicas, before the
+epoch was reported. With ZooKeeper, an epoch may continue after such a loss, so later losses count.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +34,14 @@ from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds
 from checkers.group import LEADER_SOURCES, Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Proved, Waits
-from checkers.replica_reasons import calm_until, had_not_got, listed, not_yet_ns, told_ns
+from checkers.replica_reasons import (
+    begun_by_ns,
+    calm_until,
+    had_not_got,
+    listed,
+    not_yet_ns,
+    told_ns,
+)
 from checkers.symptoms import LACKING, OF_A_LOST_END
 from checkers.unclean_elections import unclean_elections
 from checkers.witnesses import truncations_of
@@ -85,24 +93,30 @@ def _check(group: Group) -> Findings:
 
 
 def _unexcused(group: Group, told: Announcements, pair: Incomplete) -> Incomplete:
-    """Return the pair, or one that proves more: with an announcement after all unclean elections.
+    """Return the pair, or one without an excuse: with an announcement after a loss of records.
 
-    An unclean election explains that a leader lacks what was announced before this election. But
+    An unclean election, or a disk loss, explains that a leader lacks what was announced before. But
     the leader must have what was announced since then.
     """
+    earlier = told.where(told.epochs < pair.start.epoch)
     since = unclean_elections(group).over_from(pair.start.epoch)
-    later = told.where((told.epochs >= since) & (told.epochs < pair.start.epoch))
-    if pair.before.epoch >= since or not len(later):
-        return pair
-    highest = later[int(np.argmax(later.marks))]
-    return replace(pair, before=highest) if pair.start.offset < highest.high_watermark else pair
+    parts = [earlier.where(earlier.epochs >= since)]
+    parts += [
+        earlier.where(earlier.asked_ns > loss.until_ns)
+        for loss in group.facts.disk_losses
+        if loss.concerns(group.topic, group.partition)
+    ]
+    highest = [part[int(np.argmax(part.marks))] for part in parts if len(part)]
+    pairs = [replace(pair, before=each) for each in highest]
+    wrong = [each for each in pairs if each.start.offset < each.before.high_watermark]
+    return min([pair, *wrong], key=lambda each: bool(_labels(group, each)[0]))
 
 
 def _labels(group: Group, pair: Incomplete) -> Labels:
     unclean = unclean_elections(group).between(pair.before.epoch, pair.start.epoch)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     missing = (pair.start.offset, pair.before.high_watermark - 1)
-    times = {"known_ns": pair.before.observed_ns, "missed_ns": told_ns(group, pair.start.epoch)}
+    times = {"known_ns": pair.before.observed_ns, "missed_ns": begun_by_ns(group, pair.start.epoch)}
     lost = [lost_on_disks(group, offset, **times) for offset in missing]
     return (*excuses, *all_lost(lost)), ()
 

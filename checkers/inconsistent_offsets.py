@@ -14,6 +14,7 @@ the system hides truncations, `weak_acks.py` decides.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ from checkers.columns import (
     within,
 )
 from checkers.cuts import cut_off
-from checkers.disk_losses import first_known_ns, lost_on_disks
+from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.findings import (
     anomaly_at,
@@ -165,11 +166,12 @@ def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> La
     if took_value_at(group, offset, values):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        # The second value was written after the loss of the first one.
-        told_ns = [first_known_ns(group, offset, value) for value in values]
-        missed_ns = sorted(at if at >= 0 else NEVER for at in told_ns)[1]
-        known_ns = first_known_ns(group, offset)
-        excuses += lost_on_disks(group, offset, known_ns, missed_ns=missed_ns)
+        # Each value was written after the loss of the one before.
+        told_ns = sorted(first_known_ns(group, offset, value) for value in values)
+        known_ns = [at for at in told_ns if at >= 0]
+        spans = pairwise([*known_ns, NEVER] if NONE in told_ns else known_ns)
+        lost = [lost_on_disks(group, offset, at, missed_ns=later) for at, later in spans]
+        excuses += all_lost(lost)
     again = labels_of(group, values)
     return (*excuses, *again[0]), tuple(dict.fromkeys([*by_acks[1], *again[1]]))
 

@@ -81,6 +81,15 @@ def told_ns(group: Group, epoch: int) -> int:
     return int(times[(ints(rows, "leader_epoch") >= epoch) & (times >= 0)].min(initial=NEVER))
 
 
+def begun_by_ns(group: Group, epoch: int) -> int:
+    """Return a time by which the leader of an epoch had its log's start; `NEVER` if unknown.
+
+    With ZooKeeper, an epoch may continue after a power loss of all brokers with a shorter log. No
+    controller is left that sees the restart, so the next controller keeps leader and epoch.
+    """
+    return told_ns(group, epoch) if group.facts.plan.has_quorum else NEVER
+
+
 def named_ns(group: Group, node: str, epoch: int) -> int:
     """Return the time at which a broker first named an epoch, or a later one; else `NEVER`."""
     rows = group.table("leadership")

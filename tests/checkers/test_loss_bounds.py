@@ -15,8 +15,10 @@ from checkers import (
 from checkers.dropped import dropped
 from checkers.facts import DiskLoss, RunFacts
 from checkers.findings import known
+from checkers.protocol import Checker
 from checkers.torn_transaction import shares
 from checkers.version_order import version_order
+from results.record.values import pack_value
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -35,6 +37,7 @@ from tests.checkers.partition_rows import (
 )  # fmt: skip
 
 LOSS = lost_write.CHECKER
+D = pack_value(1, 9)
 
 
 def held(*values: int, start: int = 0) -> dict[str, list[Row]]:
@@ -43,6 +46,89 @@ def held(*values: int, start: int = 0) -> dict[str, list[Row]]:
         "replica_records": log("n1", *((0, value) for value in values), start=start),
         "replica_states": [state("n1", start + len(values), start=start)],
     }
+
+
+NODES = frozenset({"n1", "n2", "n3"})
+
+
+def _power(begun_s: int, until_s: int, *, end: int = 3) -> DiskLoss:
+    return DiskLoss(
+        nodes=NODES, topic="log-0", partition=0, end_after=end, end_before=12, excuse="power-loss",
+        began_ns=begun_s * S, until_ns=until_s * S,
+    )  # fmt: skip
+
+
+def _announced(mark: int | None, at_s: int, epoch: int, *, broker: int = 1) -> Row:
+    return {**leads(broker, epoch, at=at_s * S), "high_watermark": mark}
+
+
+@pytest.mark.parametrize(
+    ("system", "excuses"), [("kafka:2.8.2", ("power-loss",)), ("kafka:3.9.0", ())]
+)
+def test_with_zookeeper_an_epoch_goes_on_after_power_that_all_brokers_lost(
+    system: str, excuses: tuple[str, ...]
+) -> None:
+    """No controller saw the restart, so the first broker leads again, in the same epoch."""
+    led = [_announced(9, 10, 1, broker=2), _announced(12, 20, 2), _announced(5, 46, 2)]
+    logs = [
+        row
+        for node in sorted(NODES)
+        for row in log(node, *((1, 90 + at) for at in range(5)), (2, B), (2, C), (2, D))
+    ]
+    polls = [{**read(A, 7), "complete_ns": 12 * S, "leader_epoch": 1}]
+    about = facts(plan={"system": system}, disk_losses=(_power(30, 36, end=5),))
+    on = group(about, leadership=led, replica_records=logs, polls=polls,
+               replica_states=[state(node, 8) for node in NODES])  # fmt: skip
+    for checker in (incomplete_leader.CHECKER, epoch_mismatch.CHECKER):
+        (anomaly,) = found(checker, on).anomalies
+        assert anomaly.excuses == excuses
+
+
+def test_each_record_at_an_offset_needs_its_own_loss() -> None:
+    """Power was lost between the first and the second record, and not before the third one."""
+    polls = [
+        {**read(value, 7, op=op), "complete_ns": at * S, "leader_epoch": epoch}
+        for op, (value, at, epoch) in enumerate(((A, 5, 0), (B, 15, 2), (C, 25, 4)), 1)
+    ]
+    logs = [
+        row
+        for node in NODES
+        for row in log(node, *((0, 90 + at) for at in range(7)), (4, C), (4, D))
+    ]
+    led = [leads(1, 0, at=2 * S), leads(1, 2, at=13 * S), leads(2, 4, at=22 * S)]
+    states = [state(node, 9) for node in NODES]
+
+    def told(checker: Checker, *losses: DiskLoss) -> list[tuple[str, ...]]:
+        on = group(facts(disk_losses=losses), polls=polls, leadership=led,
+                   replica_records=logs, replica_states=states)  # fmt: skip
+        return [each.excuses for each in found(checker, on).anomalies]
+
+    one, both = [_power(10, 12)], [_power(10, 12), _power(18, 20)]
+    assert told(inconsistent_offsets.CHECKER, *one) == [()]
+    assert told(inconsistent_offsets.CHECKER, *both) == [("power-loss",)]
+    assert sorted(told(epoch_mismatch.CHECKER, *one)) == [(), ("power-loss",)]
+    assert told(epoch_mismatch.CHECKER, *both) == [("power-loss",)] * 2
+
+
+def test_a_larger_decrease_after_a_loss_does_not_hide_one_before_it() -> None:
+    led = [_announced(9, 10, 0), _announced(5, 20, 0), _announced(4, 50, 0)]
+    on = group(facts(disk_losses=(_power(30, 40),)), leadership=led)
+    (anomaly,) = found(high_watermark_regression.CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.excuses) == (5, ())
+
+
+def test_a_leader_has_what_was_announced_since_the_disks_lost_records() -> None:
+    led = [_announced(9, 10, 0), _announced(7, 30, 2), _announced(None, 50, 3, broker=2)]
+    logs = [
+        row
+        for node in NODES
+        for row in log(node, *((epoch, 90 + at) for at, epoch in enumerate((0, 0, 0, 2, 2, 3))))
+    ]
+    on = group(facts(disk_losses=(_power(20, 25),)), leadership=led, replica_records=logs,
+               replica_states=[state(node, 6) for node in NODES])  # fmt: skip
+    excused = {each.evidence["epoch"]: each.excuses
+               for each in found(incomplete_leader.CHECKER, on).anomalies}  # fmt: skip
+    assert excused == {2: ("power-loss",), 3: ()}
 
 
 def test_a_loss_at_an_unknown_offset_has_no_place_in_the_evidence() -> None:
