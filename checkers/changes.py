@@ -120,13 +120,31 @@ def _strikes(spec: Json, heal: Json) -> int:
     return len(strikes) if "took_s" in heal and isinstance(strikes, list) else -1
 
 
-def ended_meanwhile(facts: RunFacts, beside: frozenset[str], from_ns: int, until_ns: int) -> bool:
-    """Return whether a server that is not in `beside` ended by itself in a period."""
-    return any(
-        each.name == ENDED
-        and each.detail.get("node") not in beside
-        and from_ns <= each.at_ns <= until_ns + FOUND_LATE_NS
+def ended_meanwhile(
+    facts: RunFacts, answers: pa.Table, beside: frozenset[str], span: tuple[int, int]
+) -> bool:
+    """Return whether a server that is not in `beside` was down in a period by its own end.
+
+    A server that ended before the period may stay down until the heal of everything. It counts
+    unless it answered between its end and the period.
+
+    Args:
+        facts: The run's context.
+        answers: The servers' answers: the column `node` or `observer`, and `observed_ns`.
+        beside: The servers that do not count.
+        span: The start and the end of the period.
+    """
+    names = texts(answers, "node" if "node" in answers.column_names else "observer")
+    nodes, seen_ns = np.array(names, dtype=object), ints(answers, "observed_ns")
+    ends = [
+        (each.detail.get("node"), each.at_ns)
         for each in facts.milestones
+        if each.name == ENDED and each.detail.get("node") not in beside
+    ]
+    return any(
+        at_ns <= span[1] + FOUND_LATE_NS
+        and not ((nodes == node) & (seen_ns > at_ns) & (seen_ns <= span[0])).any()
+        for node, at_ns in ends
     )
 
 

@@ -14,7 +14,8 @@ the broker to return, replication has no benefit.
 What would not prove it:
 
 - A partition whose ISR had no other member.
-- A time in which half of the brokers or more were down, or in which other servers ended.
+- A time in which half of the brokers or more were down, or in which other servers ended. A server
+  that had ended earlier, and did not answer again, counts, too.
 - A broker that is paused or cut off. Such a broker may continue as leader for some clients.
 - A period shorter than the budget.
 - A machine that hung.
@@ -72,7 +73,8 @@ def _outages(group: Group) -> Iterator[Outage]:
         until_ns = fault.healing_ns if fault.healing_ns >= 0 else fault.ended_ns
         if any(_meets(each, fault, until_ns) for each in facts.disturbances if each is not fault):
             continue
-        if ended_meanwhile(facts, fault.nodes, fault.begun_ns, until_ns):
+        answers = group.table("leadership")
+        if ended_meanwhile(facts, answers, fault.nodes, (fault.begun_ns, until_ns)):
             continue
         if left := _left(group, fault, fault.confirmed_ns):
             yield Outage(

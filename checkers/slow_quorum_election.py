@@ -15,7 +15,7 @@ What would not prove it:
 
 - A period that begins before the first leader was seen, or ends after the last answer.
 - A fault under which a majority may be unable to communicate.
-- A period in which another server ended by itself.
+- A period in which another server ended by itself, or had ended and did not answer again.
 - A period in which the clients and the observers recorded nothing.
 
 Observers ask about the leader once a second.
@@ -109,7 +109,7 @@ def _alone(group: Group, seen: pa.Table) -> Mask:
 
 
 def _vacancies(group: Group) -> Iterator[Vacancy]:
-    budget_ns = group.facts.plan.takeover_s * NS_PER_S
+    budget_ns, states = group.facts.plan.takeover_s * NS_PER_S, group.table("quorum_states")
     for from_ns, to_ns in pairwise(_signs(group)):
         if to_ns - from_ns <= budget_ns:
             continue
@@ -118,7 +118,7 @@ def _vacancies(group: Group) -> Iterator[Vacancy]:
             continue
         voters = _voters(group)
         away = voters & frozenset[str]().union(*(each.nodes for each in faults))
-        if ended_meanwhile(group.facts, away, from_ns, to_ns):
+        if ended_meanwhile(group.facts, states, away, (from_ns, to_ns)):
             continue
         left = tuple(sorted(voters - away))
         if 2 * len(left) > group.facts.plan.voters:

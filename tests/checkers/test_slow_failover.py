@@ -118,6 +118,15 @@ def test_other_servers_that_ended_meanwhile_left_too_few() -> None:
     assert len(told(on=replace(about(), milestones=(*stones, own)))) == 1
 
 
+def test_a_server_that_ended_before_and_did_not_come_back_left_too_few() -> None:
+    """A fault may explain the end; then nothing starts the server before the heal of everything."""
+    gone = Milestone(name=ENDED, at_ns=10 * S, detail={"node": "n3", "code": "1"})
+    on = replace(about(), milestones=(*about().milestones, gone))
+    assert told(on=on) == []
+    assert len(told({**isr(1, 2, 3, at=15), "observer": "n3"}, on=on)) == 1, "it came back"
+    assert told({**isr(1, 2, 3, at=55), "observer": "n3"}, on=on) == [], "it came back later"
+
+
 def test_a_longer_session_may_be_waited_for() -> None:
     patient = about(broker={"broker.session.timeout.ms": "18000"})
     assert told(on=patient) == []

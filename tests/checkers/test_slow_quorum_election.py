@@ -7,6 +7,7 @@ import pytest
 
 from checkers import slow_quorum_election
 from checkers.facts import Disturbance, RunFacts
+from results.record.milestones import ENDED, Milestone
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
 from tests.checkers.partition_rows import S, facts, found, reasons, sentences, whole_run
@@ -148,6 +149,16 @@ def test_a_time_that_nobody_looked_at_shows_nothing() -> None:
     cut = replace(about(DOWN), cut_streams=True)
     (anomaly,) = found(CHECKER, whole_run(cut, quorum_states=STUCK)).anomalies
     assert anomaly.broken_premises == ("whole-record",)
+
+
+def test_a_controller_that_ended_before_and_did_not_come_back_is_no_part_of_the_majority() -> None:
+    """A fault may explain the end; then nothing starts the server before the heal of everything."""
+    gone = Milestone(name=ENDED, at_ns=10 * S, detail={"node": "n3", "code": "1"})
+    on = replace(about(DOWN), milestones=(*about().milestones, gone))
+    away = {at * S for at in range(11, 50)}
+    alone = [row for row in STUCK if row["node"] != "n3" or row["observed_ns"] not in away]
+    assert sentences(CHECKER, whole_run(on, quorum_states=alone)) == []
+    assert len(sentences(CHECKER, whole_run(on, quorum_states=STUCK))) == 1, "it came back"
 
 
 def test_it_needs_a_quorum_of_several() -> None:
