@@ -14,7 +14,8 @@ quorum, no partition gets another leader, no ISR changes, and no topic is create
 What would not prove it:
 
 - A period that begins before the first leader was seen, or ends after the last answer.
-- A fault under which a majority may be unable to communicate.
+- A time with a fault under which a majority may be unable to communicate. The limit counts anew
+  from the end of the fault.
 - A period in which another server ended by itself, or had ended and did not answer again.
 - A period in which the clients and the observers recorded nothing.
 
@@ -23,7 +24,7 @@ Observers ask about the leader once a second.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -109,25 +110,43 @@ def _alone(group: Group, seen: pa.Table) -> Mask:
 
 
 def _vacancies(group: Group) -> Iterator[Vacancy]:
-    budget_ns, states = group.facts.plan.takeover_s * NS_PER_S, group.table("quorum_states")
+    """Yield, for each period without a leader, the first part that proves something."""
     for from_ns, to_ns in pairwise(_signs(group)):
-        if to_ns - from_ns <= budget_ns:
-            continue
-        faults = [each for each in group.facts.disturbances if _meets(each, from_ns, to_ns)]
-        if any(each.kind not in _AWAY or not each.nodes for each in faults):
-            continue
-        voters = _voters(group)
-        away = voters & frozenset[str]().union(*(each.nodes for each in faults))
-        if ended_meanwhile(group.facts, states, away, (from_ns, to_ns)):
-            continue
-        left = tuple(sorted(voters - away))
-        if 2 * len(left) > group.facts.plan.voters:
+        if to_ns - from_ns > group.facts.plan.takeover_s * NS_PER_S:
+            yield from islice(_parts(group, from_ns, to_ns), 1)
+
+
+def _parts(group: Group, from_ns: int, to_ns: int) -> Iterator[Vacancy]:
+    """Yield the parts of a period in which the same majority was free for longer than the budget.
+
+    A part begins with the period, or when a fault has ended.
+    """
+    facts, states, voters = group.facts, group.table("quorum_states"), _voters(group)
+    met = sorted(
+        (each for each in facts.disturbances if _meets(each, from_ns, to_ns)),
+        key=lambda each: each.begun_ns,
+    )
+    for start_ns in sorted({from_ns, *(each.ended_ns for each in met if each.ended_ns > from_ns)}):
+        away, until_ns = frozenset[str](), to_ns
+        for each in (each for each in met if each.ended_ns > start_ns):
+            left = voters - away - each.nodes
+            if each.kind not in _AWAY or not each.nodes or 2 * len(left) <= facts.plan.voters:
+                until_ns = each.begun_ns
+                break
+            away |= each.nodes & voters
+        left = voters - away
+        span = (start_ns, until_ns)
+        if (
+            until_ns - start_ns > facts.plan.takeover_s * NS_PER_S
+            and 2 * len(left) > facts.plan.voters
+            and not ended_meanwhile(facts, states, away, span)
+        ):
             yield Vacancy(
-                from_ns=from_ns,
-                to_ns=to_ns,
+                from_ns=start_ns,
+                to_ns=until_ns,
                 away=tuple(sorted(away)),
-                left=left,
-                said=tuple(filter(None, (_said(group, each, from_ns, to_ns) for each in left))),
+                left=tuple(sorted(left)),
+                said=tuple(filter(None, (_said(group, each, *span) for each in sorted(left)))),
             )
 
 

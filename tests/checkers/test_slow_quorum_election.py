@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from checkers import slow_quorum_election
+from checkers.columns import NEVER as UNENDED
 from checkers.facts import Disturbance, RunFacts
 from results.record.milestones import ENDED, Milestone
 from tests.broken.corpus import Spot, broken, innocent
@@ -133,6 +134,31 @@ def test_brokers_are_no_voters_beside_controllers_of_their_own() -> None:
     one = replace(apart, disturbances=(replace(DOWN, nodes=frozenset({"n101"})),))
     (sentence,) = sentences(CHECKER, whole_run(one, quorum_states=rows))
     assert "n102 and n103 were a majority" in sentence
+
+
+LONG = [*LED, told(2, 22, 1), told(3, 23, 1), *(told(1, at, 1) for at in range(90, 93))]
+"""Nobody leads from 20 s to 90 s."""
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ([replace(DOWN, kind="halves", ended_ns=30 * S)], "30.000 s to 90.000 s: no fault was in"),
+        ([replace(DOWN, kind="ring", begun_ns=60 * S, ended_ns=95 * S)], "20.000 s to 60.000 s"),
+        ([replace(DOWN, ended_ns=30 * S),
+          replace(DOWN, begun_ns=40 * S, nodes=frozenset({"n2"}))], "20.000 s to 40.000 s"),
+        ([replace(DOWN, kind="loss", ended_ns=30 * S),
+          replace(DOWN, kind="loss", begun_ns=45 * S, ended_ns=76 * S)], ""),
+        ([replace(DOWN, kind="loss", ended_ns=UNENDED)], ""),
+    ],
+    ids=("after", "before", "in turn", "too short", "until the end"),
+)  # fmt: skip
+def test_the_part_of_a_period_beside_such_faults_counts(
+    faults: list[Disturbance], expected: str
+) -> None:
+    said = sentences(CHECKER, whole_run(about(*faults), quorum_states=LONG))
+    assert len(said) == bool(expected)
+    assert expected in "".join(said)
 
 
 def test_what_takes_nothing_from_the_quorum_is_no_excuse() -> None:
