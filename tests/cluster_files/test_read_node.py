@@ -51,6 +51,18 @@ def test_a_whole_node_has_no_problem() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("text", [None, ""])
+def test_a_node_without_its_own_log_has_a_problem(node: Path, text: str | None) -> None:
+    """Only this log tells of truncations, so a committed record may have been cut off unseen."""
+    own = node / "logs" / "server.log"
+    own.unlink()
+    if text is not None:
+        own.write_text(text)
+    (problem,) = read(node)[1]
+    assert problem.path == "logs/server.log"
+    assert "this node's truncations are unknown" in problem.what
+
+
 def test_records_of_a_replica() -> None:
     records = read(NODE)[0]["replica_records"]
     counts = {topic: len(of(records, topic)) for topic in ("codecs", "txn", "log-0", "log-1")}
