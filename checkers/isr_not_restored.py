@@ -5,7 +5,7 @@ of the plan. The last report before the heal counts, too. A report does not coun
 report had a higher leader epoch. The source is ZooKeeper, if the cluster keeps the ISR there.
 Otherwise, the source is the metadata of the leader's own broker. If no leader reported its
 metadata, any broker's metadata counts. If the observations ended too early, the result is a gap,
-not an anomaly.
+not an anomaly. With ZooKeeper, only observations of ZooKeeper count.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
-from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, texts
+from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, select, texts
 from checkers.controllers_log import entries, undisputed
 from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
@@ -51,7 +51,7 @@ from checkers.slow_election import labels
 from checkers.told_isrs import told_by_leaders
 from results.record.clock import NS_PER_S
 from results.record.declared import Sight
-from results.record.terms import AnomalyClass
+from results.record.terms import AnomalyClass, Source
 from results.record.verdict import Anomaly, Words
 
 NAME = "isr-not-restored"
@@ -102,7 +102,7 @@ def _check(group: Group) -> Findings:
         return Findings(rows=0, gaps=untold if calm_ns is not None and group.remade else ())
     full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
     in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
-    last_ns = int(ints(group.table("leadership"), "observed_ns").max())
+    last_ns = _last_ns(group, told)
     shrunk: list[Shrunk] = []
     gaps: tuple[str, ...] = ()
     if not (full & in_time).any():
@@ -128,6 +128,17 @@ def _check(group: Group) -> Findings:
         lambda each: _labels(group, each),
         gaps=gaps,
     )
+
+
+def _last_ns(group: Group, told: pa.Table) -> int:
+    """Return the time of the last report; with ZooKeeper's ISRs, of ZooKeeper's last report.
+
+    Each report is repeated every two seconds. So if ZooKeeper's reports end, nobody could ask it.
+    """
+    rows = group.table("leadership")
+    if equal(told, "source", Source.ZOOKEEPER).any():
+        rows = select(rows, equal(rows, "source", Source.ZOOKEEPER))
+    return int(ints(rows, "observed_ns").max())
 
 
 def _begin(told: pa.Table, last: int) -> int:

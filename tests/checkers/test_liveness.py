@@ -464,8 +464,12 @@ def test_a_broker_that_was_cut_off_tells_the_isr_of_before() -> None:
 
 def test_zookeeper_knows_better_than_metadata() -> None:
     stale = isr(5, 1, 2, 3, epoch=None)
-    (sentence,) = late(isr(-5, 1, 2, source="zookeeper"), stale, belief(70, 1))
+    small = [isr(at, 1, 2, source="zookeeper") for at in (-5, 70)]
+    (sentence,) = late(*small, stale, belief(70, 1))
     assert "[1, 2]" in sentence
+    # The observer lost ZooKeeper before the heal: nobody knows which ISR it has since.
+    assert late(small[0], stale, belief(70, 1)) == []
+    assert len(gaps(small[0], stale, belief(70, 1))) == 1
     assert late(isr(-5, 1, 2, epoch=None), stale, belief(70, 1)) == []
 
 

@@ -127,7 +127,10 @@ def isr_not_restored(
         known = [row for row in told if row["observed_ns"] <= time_ns]
         if known and len(max(known, key=_newest)["isr"]) >= members:
             return None
-    last_ns = max(row["observed_ns"] for row in leadership if row["observed_ns"] is not None)
+    looked = [row for row in leadership if row["observed_ns"] is not None]
+    if told[0]["source"] == "zookeeper":
+        looked = [row for row in looked if row["source"] == "zookeeper"]
+    last_ns = max(row["observed_ns"] for row in looked)
     before = any(row["observed_ns"] <= deadline for row in told)
     return "late" if last_ns > deadline and before else "gap"
 
