@@ -96,7 +96,9 @@ def test_every_base_stays_valid_without_each_sight(tmp_path: Path) -> None:
     ]
     verdicts = judge_runs(roots, engine="local")
     assert [each.run_id for each in verdicts if each.valid is not Validity.VALID] == []
-    assert all(each.reach for each in verdicts)
+    # No check needs the brokers' own logs: without them, fewer anomalies have an excuse.
+    unlimited = {each.run_id.partition("-")[2] for each in verdicts if not each.reach}
+    assert unlimited == {Sight.BROKER_LOGS.value}
 
 
 def test_what_cannot_be_seen_stands_with_the_promise_that_it_concerns(tmp_path: Path) -> None:
