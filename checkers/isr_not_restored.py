@@ -133,7 +133,7 @@ def _check(group: Group) -> Findings:
 def _last_ns(group: Group, told: pa.Table) -> int:
     """Return the time of the last report; with ZooKeeper's ISRs, of ZooKeeper's last report.
 
-    Each report is repeated every two seconds. So if ZooKeeper's reports end, nobody could ask it.
+    Each report is repeated every two seconds. So if ZooKeeper's reports end, it did not answer.
     """
     rows = group.table("leadership")
     if equal(told, "source", Source.ZOOKEEPER).any():

@@ -102,7 +102,10 @@ def few(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A value of a plan setting: how many runs used it, and their average gain."""
+    """A value that the hunt chose: for how many runs, and their average gain.
+
+    For runs with changed faults, the hunt chose only to change faults.
+    """
 
     choice: str
     value: str

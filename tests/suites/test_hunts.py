@@ -98,6 +98,29 @@ def test_a_run_with_changed_faults_says_nothing_about_families() -> None:
     assert new.choices["family"]
 
 
+def drawn_after(runs: list[Run], times: int = 60, **settings: object) -> list[Plan]:
+    nights = (f"2026{at}T010000Z" for at in range(1000, 1000 + times))
+    return [plan_drawn(part(runs, night=night), **settings) for night in nights]
+
+
+def test_a_guided_hunt_draws_the_family_that_gained_and_a_blind_one_does_not_care() -> None:
+    runs = [
+        Run(plan={"nemesis": [family]}, transitions=(f"{at}",) if family == "pause" else ())
+        for at in range(15)
+        for family in ("kill", "pause")
+    ]
+    for guided in (True, False):
+        plans = drawn_after(runs, guided=guided, most_families=1)
+        counts = Counter(family for plan in plans for family in plan.nemesis)
+        assert (counts["pause"] > 5 * counts["kill"]) is guided
+        assert guided or counts["kill"] > 10
+
+
+def test_at_the_start_few_faults_are_changed() -> None:
+    plans = drawn_after([Run(transitions=("a",))], 100)
+    assert 5 < sum(plan.faults is not None for plan in plans) < 37
+
+
 def test_faults_are_changed_less_often_where_that_gains_nothing() -> None:
     def share(*, changed_gain: bool) -> int:
         runs = [Run(transitions=("a",))]

@@ -6,7 +6,16 @@ from datetime import UTC, datetime
 from itertools import accumulate
 
 from harness.suites.hunting.failures import FAILURES, Failure, failures
-from harness.suites.hunting.history import Drawn, choices_told, history, main_s_of, pulls_of
+from harness.suites.hunting.history import (
+    CHANGED,
+    NEW,
+    ORIGIN,
+    Drawn,
+    choices_told,
+    history,
+    main_s_of,
+    pulls_of,
+)
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite
 from results.hunt_page import Bundle, Find, HuntStory, Value
@@ -149,9 +158,10 @@ def _first(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> dict[str, flo
 def _values(runs: Sequence[Drawn]) -> list[Value]:
     gained: dict[tuple[str, str], list[float]] = {}
     for pull in pulls_of(runs):
-        for choice, values in pull.choices.items():
-            for value in values:
-                gained.setdefault((choice, value), []).append(pull.gain)
+        for arm in pull.arms:
+            gained.setdefault(arm, []).append(pull.gain)
+    if (ORIGIN, CHANGED) not in gained:
+        gained.pop((ORIGIN, NEW), None)  # There was no choice.
     return [
         Value(choice=choice, value=value, runs=len(each), gain=sum(each) / len(each))
         for (choice, value), each in sorted(gained.items())
