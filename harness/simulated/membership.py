@@ -257,6 +257,9 @@ class Membership:
             self._fail_to_join(error)
             return
         self._member, self._generation = message.member_id, message.generation_id
+        if self._coordinator is None:  # Meanwhile, a commit was refused: the coordinator moved.
+            self._stage = Stage.WAITING
+            return
         self._stage, self._heard_ns = Stage.SYNCING, now
         question = SyncGroupRequest(
             group_id=self._settings.group,
