@@ -126,7 +126,8 @@ def ended_meanwhile(
     """Return whether a server that is not in `beside` was down in a period by its own end.
 
     A server that ended before the period may stay down until the heal of everything. It counts
-    unless it answered between its end and the period.
+    unless it answered between its end and the period. A server that never answers counts only if it
+    ended in the period.
 
     Args:
         facts: The run's context.
@@ -142,7 +143,7 @@ def ended_meanwhile(
         if each.name == ENDED and each.detail.get("node") not in beside
     ]
     return any(
-        at_ns <= span[1] + FOUND_LATE_NS
+        (span[0] if node not in nodes else 0) <= at_ns <= span[1] + FOUND_LATE_NS
         and not ((nodes == node) & (seen_ns > at_ns) & (seen_ns <= span[0])).any()
         for node, at_ns in ends
     )

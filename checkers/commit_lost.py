@@ -48,8 +48,6 @@ NAME = "commit-lost"
 _FORGETS = "offsets.retention.minutes"
 """The setting for how long coordinators keep a position. The default is a day or more."""
 _CLOCK = "clock"
-_ANSWERED_NS = 30 * NS_PER_S
-"""The maximum time from the write of a commit to its acknowledgement."""
 
 
 def _check(group: Group) -> Findings:
@@ -71,16 +69,16 @@ def _check(group: Group) -> Findings:
 
 
 def _kept_ns(group: Group) -> int:
-    """Return the minimum time for which coordinators keep a position; 0 if clocks were changed."""
-    plan = group.facts.plan
-    if any(each.kind.startswith(_CLOCK) for each in group.facts.disturbances):
+    """Return the minimum time for which coordinators keep a position; 0 if clocks may be wrong."""
+    plan, facts = group.facts.plan, group.facts
+    if facts.silences or any(each.kind.startswith(_CLOCK) for each in facts.disturbances):
         return 0
     told = [number_of(each[_FORGETS]) or 0 for each in plan.settings if _FORGETS in each]
     return round(min(told) * 60 * NS_PER_S) if told else NEVER
 
 
 def _may_be_forgotten(answer: Answer, kept_ns: int) -> bool:
-    return answer.offset < 0 and answer.told_ns - answer.last_ns >= kept_ns - _ANSWERED_NS
+    return answer.offset < 0 and answer.told_ns - answer.last_asked_ns >= kept_ns
 
 
 def _labels(group: Group, item: Answer | Gone) -> Labels:

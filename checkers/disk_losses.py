@@ -287,6 +287,20 @@ def lost_on_disks(
     return (Excuse.LAST_COPIES.value,) if last_ones else ()
 
 
+def resets(group: Group) -> list[DiskLoss]:
+    """Return the losses that hit all replicas of a partition at once.
+
+    Every later report comes from a log that the loss had cut. After a loss on some replicas, the
+    others may still report what they had before.
+    """
+    replicas = frozenset(replicas_of(group))
+    return [
+        loss
+        for loss in group.facts.disk_losses
+        if loss.concerns(group.topic, group.partition) and replicas <= loss.nodes
+    ]
+
+
 @once
 def first_known_ns(group: Group, offset: int, value: int | None = None) -> int:
     """Return the time at which an offset was first known to hold a record; -1 if it never was.

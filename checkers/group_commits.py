@@ -68,6 +68,7 @@ class Answer:
         most: The highest correct answer; -1 if no member had tried to commit.
         last_op_id, last_ns: The op of the last commit that was acknowledged before the request, and
             the time of that acknowledgement; -1 if there was none.
+        last_asked_ns: The time of that commit's request; -1 if there was none.
         most_op_id: The op that tried to commit the highest offset.
     """
 
@@ -82,6 +83,7 @@ class Answer:
     most: int
     last_op_id: int
     last_ns: int
+    last_asked_ns: int
     most_op_id: int
 
 
@@ -153,6 +155,7 @@ def _of_group(group: Group, group_id: str, rows: pa.Table) -> Iterator[Answer]:
             most=int(commits.offset[highest]) if highest >= 0 else _NONE,
             last_op_id=int(commits.op_id[last]) if last >= 0 else _NONE,
             last_ns=int(commits.done_ns[last]) if last >= 0 else _NONE,
+            last_asked_ns=int(commits.asked_ns[last]) if last >= 0 else _NONE,
             most_op_id=int(commits.op_id[highest]) if highest >= 0 else _NONE,
         )
 

@@ -37,7 +37,7 @@ from checkers.announcements import (
 )
 from checkers.cleaned_markers import may_lack_marker
 from checkers.columns import NEVER, NONE, Ints, equal, ints, select
-from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
+from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks, resets
 from checkers.epoch_starts import epoch_starts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL
@@ -240,9 +240,10 @@ def _parts(group: Group, told: Announcements) -> Iterator[Announcements]:
     for since in sorted(cuts - {NONE}):
         yield told.where(told.epochs >= since)
         yield told.where(told.epochs < since)
+    for loss in resets(group):
+        yield told.where(told.asked_ns > loss.until_ns)
     for loss in group.facts.disk_losses:
         if loss.concerns(group.topic, group.partition):
-            yield told.where(told.asked_ns > loss.until_ns)
             yield told.where(told.observed_ns < loss.began_ns)
 
 

@@ -27,7 +27,7 @@ from checkers.acknowledger import KNOWN_NS, looks_at, read_whole
 from checkers.announcements import Announcement, Announcements, announcements, announces
 from checkers.columns import NEVER, equal, ints, select
 from checkers.controllers_log import elected
-from checkers.disk_losses import all_lost, lost_on_disks
+from checkers.disk_losses import all_lost, lost_on_disks, resets
 from checkers.epoch_starts import EpochStart, epoch_starts, goes_back
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
@@ -95,17 +95,13 @@ def _check(group: Group) -> Findings:
 def _unexcused(group: Group, told: Announcements, pair: Incomplete) -> Incomplete:
     """Return the pair, or one without an excuse: with an announcement after a loss of records.
 
-    An unclean election, or a disk loss, explains that a leader lacks what was announced before. But
-    the leader must have what was announced since then.
+    An unclean election, or a disk loss on all replicas, explains that a leader lacks what was
+    announced before. But the leader must have what was announced since then.
     """
     earlier = told.where(told.epochs < pair.start.epoch)
     since = unclean_elections(group).over_from(pair.start.epoch)
     parts = [earlier.where(earlier.epochs >= since)]
-    parts += [
-        earlier.where(earlier.asked_ns > loss.until_ns)
-        for loss in group.facts.disk_losses
-        if loss.concerns(group.topic, group.partition)
-    ]
+    parts += [earlier.where(earlier.asked_ns > loss.until_ns) for loss in resets(group)]
     highest = [part[int(np.argmax(part.marks))] for part in parts if len(part)]
     pairs = [replace(pair, before=each) for each in highest]
     wrong = [each for each in pairs if each.start.offset < each.before.high_watermark]

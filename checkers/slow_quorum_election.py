@@ -15,7 +15,8 @@ What would not prove it:
 
 - A period that begins before the first leader was seen, or ends after the last answer.
 - A time with a fault under which a majority may be unable to communicate. The limit counts anew
-  from the end of the fault.
+  from the end of the fault. After a fault of clocks, timers may stand still for a long time, so the
+  rest of the period does not count.
 - A period in which another server ended by itself, or had ended and did not answer again.
 - A period in which the clients and the observers recorded nothing.
 
@@ -24,13 +25,13 @@ Observers ask about the leader once a second.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from checkers.changes import ended_meanwhile
-from checkers.columns import NONE, Mask, equal, ints, present, select, texts
+from checkers.columns import NEVER, NONE, Mask, equal, ints, present, select, texts
 from checkers.facts import Disturbance, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, number_in, seconds, texts_in
 from checkers.group import Group
@@ -38,6 +39,7 @@ from checkers.protocol import (
     Chapter,
     Checker,
     Findings,
+    Labels,
     Promise,
     Proved,
     Scope,
@@ -57,6 +59,7 @@ _AWAY = ENDING | {"pause", _ISOLATE, "controller-failover"}
 """The faults that remove their targets from the quorum, but leave the other voters connected."""
 _ELSEWHERE = frozenset({"preferred-election", "reassignment", "topic-churn"})
 """The faults that do not affect the quorum."""
+_CLOCK = "clock-"
 _OBSERVER = "observer"
 _WHY = (
     "no controller was observed to lead the quorum, so a time without a leader could not be"
@@ -110,10 +113,11 @@ def _alone(group: Group, seen: pa.Table) -> Mask:
 
 
 def _vacancies(group: Group) -> Iterator[Vacancy]:
-    """Yield, for each period without a leader, the first part that proves something."""
+    """Yield, for each period without a leader, the first part; if possible with all premises."""
     for from_ns, to_ns in pairwise(_signs(group)):
-        if to_ns - from_ns > group.facts.plan.takeover_s * NS_PER_S:
-            yield from islice(_parts(group, from_ns, to_ns), 1)
+        parts = [*_parts(group, from_ns, to_ns)]
+        if parts:
+            yield min(parts, key=lambda part: len(_labels(group, part)[1]))
 
 
 def _parts(group: Group, from_ns: int, to_ns: int) -> Iterator[Vacancy]:
@@ -121,14 +125,17 @@ def _parts(group: Group, from_ns: int, to_ns: int) -> Iterator[Vacancy]:
 
     A part begins with the period, or when a fault has ended.
     """
-    facts, states, voters = group.facts, group.table("quorum_states"), _voters(group)
+    facts, voters = group.facts, _voters(group)
+    states = group.table("quorum_states")
+    asked = select(states, equal(states, "node", *voters))
     met = sorted(
         (each for each in facts.disturbances if _meets(each, from_ns, to_ns)),
         key=lambda each: each.begun_ns,
     )
-    for start_ns in sorted({from_ns, *(each.ended_ns for each in met if each.ended_ns > from_ns)}):
+    starts_ns = {from_ns, *(_over_ns(each) for each in met if from_ns < _over_ns(each) < to_ns)}
+    for start_ns in sorted(starts_ns):
         away, until_ns = frozenset[str](), to_ns
-        for each in (each for each in met if each.ended_ns > start_ns):
+        for each in (each for each in met if _over_ns(each) > start_ns):
             left = voters - away - each.nodes
             if each.kind not in _AWAY or not each.nodes or 2 * len(left) <= facts.plan.voters:
                 until_ns = each.begun_ns
@@ -139,7 +146,7 @@ def _parts(group: Group, from_ns: int, to_ns: int) -> Iterator[Vacancy]:
         if (
             until_ns - start_ns > facts.plan.takeover_s * NS_PER_S
             and 2 * len(left) > facts.plan.voters
-            and not ended_meanwhile(facts, states, away, span)
+            and not ended_meanwhile(facts, asked, away, span)
         ):
             yield Vacancy(
                 from_ns=start_ns,
@@ -153,6 +160,14 @@ def _parts(group: Group, from_ns: int, to_ns: int) -> Iterator[Vacancy]:
 def _meets(fault: Disturbance, from_ns: int, to_ns: int) -> bool:
     there = fault.begun_ns <= to_ns and from_ns <= fault.ended_ns
     return there and fault.kind not in _ELSEWHERE
+
+
+def _over_ns(fault: Disturbance) -> int:
+    return NEVER if fault.kind.startswith(_CLOCK) else fault.ended_ns
+
+
+def _labels(group: Group, vacancy: Vacancy) -> Labels:
+    return labels(group.facts, vacancy.from_ns, vacancy.to_ns, group.facts.plan.takeover_s)
 
 
 def _voters(group: Group) -> frozenset[str]:
@@ -184,7 +199,7 @@ def _check(group: Group) -> Findings:
         max(0, looks),
         list(_vacancies(group)),
         lambda each: _describe(group, each),
-        lambda each: labels(group.facts, each.from_ns, each.to_ns, group.facts.plan.takeover_s),
+        lambda each: _labels(group, each),
     )
     return could_not_show(found, _WHY, given=True)
 

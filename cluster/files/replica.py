@@ -324,7 +324,11 @@ def _quorum(files: NodeFiles, folder: Path, log_end_offset: int) -> Iterator[Row
 def _logged(files: NodeFiles, topic_ids: Mapping[str, str]) -> Iterator[Rows]:
     """Read the node's own log files, including rotated files, and report each event once."""
     own = files.root / "logs" / "server.log"
-    if not own.exists() or not own.lstat().st_size:  # A server logs before it does anything.
+    try:
+        begun = own.lstat().st_size > 0  # A server logs before it does anything.
+    except OSError:
+        begun = False
+    if not begun:
         files.note(own, "the file is missing or empty, so this node's truncations are unknown")
     seen: set[LoggedTruncation | LoggedLeadership | LoggedTransition | LoggedVote] = set()
     for path in sorted(own.parent.glob("*.log*")):

@@ -399,6 +399,14 @@ def test_a_position_does_not_expire_before_its_time(
     assert (told.rows, len(told.anomalies), bool(told.unshown)) == (lost, lost, not lost)
 
 
+def test_a_position_expires_from_the_time_of_the_commit_and_not_of_its_answer() -> None:
+    plan: Row = {"broker": {"offsets.retention.minutes": "1"}}
+    for told_s, lost in ((62, 1), (63, 0)):
+        commits = [commit(9, 3, op=1, until=50), fetch(None, told_s)]
+        on = group(about(plan=plan), commits=commits)
+        assert len(found(LOST, on).anomalies) == lost
+
+
 TIME = st.integers(0, 12)
 PROCESS = st.sampled_from([0, 2, 4, 8, 16, 18, 32])
 

@@ -1,5 +1,7 @@
 """Twins for single conditions of losses, and of what disk losses explain by their times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -129,6 +131,26 @@ def test_a_leader_has_what_was_announced_since_the_disks_lost_records() -> None:
     excused = {each.evidence["epoch"]: each.excuses
                for each in found(incomplete_leader.CHECKER, on).anomalies}  # fmt: skip
     assert excused == {2: ("power-loss",), 3: ()}
+
+
+@pytest.mark.parametrize("system", ["kafka:2.8.2", "kafka:3.9.0"])
+def test_a_loss_on_some_replicas_does_not_change_what_the_others_report(system: str) -> None:
+    """n3 repeats its high watermark, and then it loses its records, too."""
+    first, last = (
+        replace(_power(begun_s, until_s, end=5), nodes=frozenset(nodes))
+        for nodes, begun_s, until_s in ((("n1", "n2"), 20, 25), (("n3",), 27, 32))
+    )
+    led = [_announced(9, 10, 0, broker=3), _announced(9, 26, 0, broker=3), _announced(5, 50, 3)]
+    logs = [
+        row
+        for node in NODES
+        for row in log(node, *((0, 90 + at) for at in range(5)), (3, B), (3, C))
+    ]
+    on = group(facts(plan={"system": system}, disk_losses=(first, last)), leadership=led,
+               replica_records=logs, replica_states=[state(node, 7) for node in NODES])  # fmt: skip
+    for checker in (incomplete_leader.CHECKER, high_watermark_regression.CHECKER):
+        (anomaly,) = found(checker, on).anomalies
+        assert anomaly.excuses == ("power-loss",)
 
 
 def test_a_loss_at_an_unknown_offset_has_no_place_in_the_evidence() -> None:

@@ -122,9 +122,11 @@ def test_a_server_that_ended_before_and_did_not_come_back_left_too_few() -> None
     """A fault may explain the end; then nothing starts the server before the heal of everything."""
     gone = Milestone(name=ENDED, at_ns=10 * S, detail={"node": "n3", "code": "1"})
     on = replace(about(), milestones=(*about().milestones, gone))
-    assert told(on=on) == []
-    assert len(told({**isr(1, 2, 3, at=15), "observer": "n3"}, on=on)) == 1, "it came back"
-    assert told({**isr(1, 2, 3, at=55), "observer": "n3"}, on=on) == [], "it came back later"
+    first = {**isr(1, 2, 3, at=5), "observer": "n3"}
+    assert told(first, on=on) == []
+    assert len(told(first, {**first, "observed_ns": 15 * S}, on=on)) == 1, "it came back"
+    assert told(first, {**first, "observed_ns": 55 * S}, on=on) == [], "it came back later"
+    assert len(told(on=on)) == 1, "it is no broker: it never answers"
 
 
 def test_a_longer_session_may_be_waited_for() -> None:

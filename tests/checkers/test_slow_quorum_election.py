@@ -150,8 +150,9 @@ LONG = [*LED, told(2, 22, 1), told(3, 23, 1), *(told(1, at, 1) for at in range(9
         ([replace(DOWN, kind="loss", ended_ns=30 * S),
           replace(DOWN, kind="loss", begun_ns=45 * S, ended_ns=76 * S)], ""),
         ([replace(DOWN, kind="loss", ended_ns=UNENDED)], ""),
+        ([replace(DOWN, kind="clock-drift", ended_ns=30 * S)], ""),
     ],
-    ids=("after", "before", "in turn", "too short", "until the end"),
+    ids=("after", "before", "in turn", "too short", "until the end", "timers stand still"),
 )  # fmt: skip
 def test_the_part_of_a_period_beside_such_faults_counts(
     faults: list[Disturbance], expected: str
@@ -159,6 +160,19 @@ def test_the_part_of_a_period_beside_such_faults_counts(
     said = sentences(CHECKER, whole_run(about(*faults), quorum_states=LONG))
     assert len(said) == bool(expected)
     assert expected in "".join(said)
+
+
+def test_a_part_that_is_not_trusted_does_not_hide_another_one() -> None:
+    on = replace(about(replace(DOWN, kind="halves", begun_ns=45 * S, ended_ns=46 * S)),
+                 silences=((25 * S, 44 * S),))  # fmt: skip
+    (anomaly,) = found(CHECKER, whole_run(on, quorum_states=LONG)).anomalies
+    assert (anomaly.evidence["from_ns"], anomaly.broken_premises) == (46 * S, ())
+
+
+def test_the_end_of_a_server_that_does_not_vote_is_no_reason() -> None:
+    gone = Milestone(name=ENDED, at_ns=5 * S, detail={"node": "n9", "code": "1"})
+    on = replace(about(DOWN), milestones=(*about().milestones, gone))
+    assert len(sentences(CHECKER, whole_run(on, quorum_states=LONG))) == 1
 
 
 def test_what_takes_nothing_from_the_quorum_is_no_excuse() -> None:
