@@ -386,7 +386,7 @@ class _Topic:
                 whether the topic exists.
         """
         self.stays, self._leaders = False, {}
-        self._by_hand.delete(self.name)
+        self._by_hand.delete(self.name, self.last_id)
 
     def make(
         self, replicas: Mapping[int, tuple[str, ...]], there: tuple[str, ...], *, limit_s: float

@@ -15,7 +15,7 @@ from cluster.kafka.producing import produce
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import NO_TOPIC_ID
 from cluster.kafka.wire import WireError
-from cluster.protocol import Endpoint, PartitionState, ToldTopic
+from cluster.protocol import ClusterError, Endpoint, PartitionState, ToldTopic
 from results.record.clock import WaitTimeoutError, wait_until
 from results.record.nodes import node_id
 from results.record.runtime import new_lock
@@ -97,17 +97,19 @@ class TopicsByHand:
         except WaitTimeoutError:
             raise refused from None
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, topic_id: str) -> None:
         """Delete a topic with one request to one broker.
 
-        Kafka may process a request later even if no response came. A second request, to another
-        broker, could then delete a topic that was recreated in between.
+        Kafka may process a request later even if no response came. A second request by name, to
+        another broker, could then delete a topic that was recreated in between.
 
         Raises:
             ClusterError: Kafka refuses the request, or no response comes.
         """
         nodes = [node for node in self._lines.nodes if self._lines.answers(node)]
-        orders.delete_topics(self._lines, [name], nodes=nodes[:1])
+        if not nodes:
+            raise ClusterError(f"no broker deletes {name}: none answers")
+        orders.delete_incarnation(self._lines, name, topic_id, node=nodes[0])
 
     def told_by(self, node: str, name: str) -> ToldTopic | None:
         """Return a topic as one broker knows it.

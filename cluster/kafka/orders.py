@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
 from kio.schema.alter_partition_reassignments.v0.request import (
     AlterPartitionReassignmentsRequest,
@@ -15,6 +16,8 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest
 from kio.schema.delete_topics.v5.response import DeleteTopicsResponse
+from kio.schema.delete_topics.v6 import request as by_id
+from kio.schema.delete_topics.v6 import response as of_id
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
@@ -23,6 +26,7 @@ from kio.static.primitive import i8, i32, i32Timedelta
 from kio.static.protocol import RequestPayload
 
 from cluster.kafka import questions
+from cluster.kafka.dialects import UnknownQuestionError
 from cluster.kafka.lines import Lines
 from cluster.kafka.questions import Place
 from cluster.kafka.versions import NO_TOPIC_ID
@@ -33,6 +37,7 @@ from results.record.topics import CreatedTopic
 ORDER_TIMEOUT_S = 20.0
 PREFERRED = i8(0)
 UNCLEAN = i8(1)
+_DELETED = {ErrorCode.none, ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id}
 _USERS_FAULT = {
     ErrorCode.invalid_config,
     ErrorCode.invalid_replication_factor,
@@ -100,9 +105,41 @@ def delete_topics(lines: Lines, names: Sequence[str], *, nodes: Sequence[str]) -
     )
     answer = _first(lines, nodes, request, DeleteTopicsResponse, what="deletes topics")
     for each in answer.responses:
-        if each.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-            what = f"the topic {each.name} cannot be deleted"
-            raise refusal(what, each.error_message, each.error_code)
+        _check_deleted(str(each.name), each.error_message, each.error_code)
+
+
+def delete_incarnation(lines: Lines, name: str, topic_id: str, *, node: str) -> None:
+    """Delete a topic by its id (KIP-516). A broker that is older than Kafka 2.8 gets the name.
+
+    A broker forwards the request to the controller. If no response comes, it sends the request
+    again, perhaps to the next controller. With a name, this request could delete a topic that was
+    created after the first deletion.
+
+    Raises:
+        ClusterError: The node does not answer, or the controller refuses.
+    """
+    if topic_id == NO_TOPIC_ID:
+        delete_topics(lines, [name], nodes=[node])
+        return
+    request = by_id.DeleteTopicsRequest(
+        topics=(by_id.DeleteTopicState(name=None, topic_id=UUID(topic_id)),),
+        timeout=i32Timedelta.parse(timedelta(seconds=ORDER_TIMEOUT_S)),
+    )
+    what = f"{node} does not delete {name}"
+    try:
+        answer = lines.ask(node, request, of_id.DeleteTopicsResponse, timeout_s=ORDER_TIMEOUT_S + 5)
+    except UnknownQuestionError:
+        delete_topics(lines, [name], nodes=[node])
+        return
+    except WireError as unanswered:
+        raise ClusterError(f"{what}: {unanswered}") from unanswered
+    for each in answer.responses:
+        _check_deleted(name, each.error_message, each.error_code)
+
+
+def _check_deleted(name: str, message: str | None, code: ErrorCode) -> None:
+    if code not in _DELETED:
+        raise refusal(f"the topic {name} cannot be deleted", message, code)
 
 
 def elect(lines: Lines, place: Place, *, unclean: bool, nodes: Sequence[str]) -> None:

@@ -50,8 +50,10 @@ class TopicsByHand(Protocol):
             known: The ids of earlier topics with this name.
         """
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, topic_id: str) -> None:
         """Send one broker one request to delete a topic.
+
+        If the broker knows topic ids, a topic of this name that is created later stays.
 
         Raises:
             ClusterError: The request is refused or not answered. The topic may still be deleted

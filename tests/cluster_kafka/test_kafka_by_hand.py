@@ -32,6 +32,9 @@ def silent_brokers() -> Iterator[tuple[TopicsByHand, dict[str, socket.socket], s
         yield by_hand, listening, dead
 
 
+TOPIC_ID = "4c0124e6-7b8c-48b3-bd95-c11ae7c9f164"
+
+
 def was_asked(broker: socket.socket) -> bool:
     try:
         broker.accept()[0].close()
@@ -46,13 +49,13 @@ def test_a_deletion_without_an_answer_is_asked_of_nobody_else(
     """It may be carried out later, and a topic of that name may be another one by then."""
     monkeypatch.setattr(orders, "ORDER_TIMEOUT_S", -4.5)  # Half a second is waited.
     with silent_brokers() as (by_hand, listening, dead):
-        with pytest.raises(ClusterError, match="no broker deletes topics"):
-            by_hand.delete("t")
+        with pytest.raises(ClusterError, match="n1 does not delete t"):
+            by_hand.delete("t", TOPIC_ID)
         assert [node for node in NODES if was_asked(listening[node])] == ["n1"]
         dead.add("n1")
-        with pytest.raises(ClusterError, match="no broker deletes topics"):
-            by_hand.delete("t")
+        with pytest.raises(ClusterError, match="n2 does not delete t"):
+            by_hand.delete("t", TOPIC_ID)
         assert [node for node in NODES if was_asked(listening[node])] == ["n2"]
         dead.add("n2")
-        with pytest.raises(ClusterError, match="no broker deletes topics"):
-            by_hand.delete("t")
+        with pytest.raises(ClusterError, match="no broker deletes t"):
+            by_hand.delete("t", TOPIC_ID)

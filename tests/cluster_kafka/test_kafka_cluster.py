@@ -134,7 +134,22 @@ def test_a_topic_whose_order_came_twice_is_the_one_that_was_made(
     monkeypatch.setattr(by_hand, "ORDER_TIMEOUT_S", 0.5)
     with pytest.raises(ClusterError, match=r"the topic twice cannot be created: .* already exists"):
         create(known=[made])
-    cluster.by_hand.delete("twice")
+    cluster.by_hand.delete("twice", made)
+
+
+def test_a_deletion_that_comes_twice_leaves_the_topic_that_was_made_in_between(
+    cluster: KafkaCluster,
+) -> None:
+    create = partial(cluster.by_hand.create, "again", assignment={0: cluster.nodes}, configs={})
+    first = create(known=())
+    cluster.by_hand.delete("again", first)
+    second = create(known=[first])
+    cluster.by_hand.delete("again", first)
+    told = wait_until(
+        lambda: cluster.by_hand.told_by("n1", "again"), timeout_s=20, what="word of the topic"
+    )
+    assert told.topic_id == second != first
+    cluster.by_hand.delete("again", second)
 
 
 def test_a_broker_that_was_killed_is_gone_from_the_view_and_comes_back_anew(

@@ -78,7 +78,8 @@ class ByHand:
         cluster.lives.append(cluster.topics[name])
         return topic_id
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, topic_id: str) -> None:
+        assert topic_id == self._cluster.topics[name].topic_id
         self._cluster._called("delete", name)
         del self._cluster.topics[name]
 
