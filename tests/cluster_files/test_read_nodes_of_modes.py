@@ -63,6 +63,8 @@ def test_a_controller_of_its_own_has_the_metadata_log_only(tmp_path: Path) -> No
         source, target = DATA / "n2" / "data" / name, node / "data" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    (node / "logs").mkdir()
+    (node / "logs" / "server.log").write_text("[2026-11-30 06:00:00,000] INFO it started\n")
     rows, problems = read(node)
     assert problems == []
     assert [row["topic"] for row in rows["replica_states"]] == ["__cluster_metadata"]
