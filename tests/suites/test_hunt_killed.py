@@ -55,7 +55,7 @@ workloads = ["groups"]
 families = ["kill"]
 escalate = false
 guided = false
-seed = 4
+seed = 5
 repeats = {repeats}
 main = "{main}"
 [hunt.controls]
