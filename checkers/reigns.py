@@ -244,19 +244,18 @@ def lasting(known: Iterable[Reign], cut_off: Iterable[Span]) -> tuple[Reign, ...
             end.
     """
     ends: dict[str, list[tuple[int, int]]] = {}
-    for node, begun_ns, ended_ns in cut_off:
+    for node, begun_ns, ended_ns in sorted(cut_off):
         ends.setdefault(node, []).append((begun_ns, min(ended_ns, UNENDED_NS)))
-    return tuple(
-        replace(
-            each,
-            until_ns=max(
-                [each.until_ns]
-                + [
-                    ended_ns
-                    for begun_ns, ended_ns in ends.get(each.node, ())
-                    if begun_ns <= each.until_ns + LATE_NS and each.from_ns <= ended_ns
-                ]
-            ),
-        )
-        for each in known
-    )
+    return tuple(_extended(each, ends.get(each.node, ())) for each in known)
+
+
+def _extended(reign: Reign, faults: Iterable[tuple[int, int]]) -> Reign:
+    """Return a leader epoch with its end after the faults, which are sorted by their starts.
+
+    A fault may begin while an earlier fault is in force: a broker that is cut off is paused, too.
+    """
+    until_ns = reign.until_ns
+    for begun_ns, ended_ns in faults:
+        if begun_ns <= until_ns + LATE_NS and reign.from_ns <= ended_ns:
+            until_ns = max(until_ns, ended_ns)
+    return replace(reign, until_ns=until_ns)

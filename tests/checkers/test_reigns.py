@@ -149,6 +149,14 @@ def test_a_leader_that_is_cut_off_may_go_on_until_the_fault_is_over() -> None:
     assert lasting(known, [("n3", 9 * S, 20 * S)]) == tuple(known)
 
 
+def test_a_leader_that_is_paused_while_it_is_cut_off_may_go_on_until_the_pause_is_over() -> None:
+    known = [reign(1, 0, 0, 10), reign(2, 1, 8, 90)]
+    cut, pause, later = ("n1", 9 * S, 20 * S), ("n1", 18 * S, 40 * S), ("n1", 43 * S, 50 * S)
+    for faults in ([cut, pause, later], [later, pause, cut]):
+        assert [each.until_ns // S for each in lasting(known, faults)] == [40, 90]
+    assert [each.until_ns // S for each in lasting(known, [pause])] == [10, 90], "it had learned"
+
+
 def test_cuts_are_those_of_internal_topics() -> None:
     rows = [
         {"topic": GROUPS, "partition": 1, "node": "n3", "from_offset": 27},
