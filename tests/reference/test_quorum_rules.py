@@ -258,6 +258,25 @@ def test_a_snapshot_is_fetched_in_pieces_and_stands_for_all_before() -> None:
     assert world.quorum(behind).high_watermark == quorum.high_watermark
 
 
+def test_a_leader_goes_on_where_all_logs_are_empty_behind_their_snapshots() -> None:
+    """Its first record has a new epoch, and the others' last epoch is that of the snapshot."""
+    world, leader = settled()
+    world.append(leader, b"the last one")
+    world.run(2000)
+    quorum = world.quorum(leader)
+    end, epoch = quorum.high_watermark, quorum.epoch
+    assert end == quorum.log.end_offset
+    data = snapshot_bytes([b"all of it"], epoch=epoch, time_ms=1)
+    for node in world.nodes.values():
+        for _ in range(2):
+            kept = world.quorum(node.number).keep_snapshot(data, end_offset=end, epoch=epoch)
+            world.apply(node, kept)
+    world.crash(leader)
+    world.run(10_000)
+    others = [world.quorum(each) for each in world.nodes if each != leader]
+    assert [each.high_watermark for each in others] == [end + 1] * 2
+
+
 def begun(log: Log, snapshot: Snapshot | None = None) -> tuple[Quorum, Sequence[Effect]]:
     """Start the first of three voters with what its files hold."""
     quorum = Quorum(

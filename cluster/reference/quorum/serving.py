@@ -180,12 +180,15 @@ class Serving:
         return self._answer(wanted, diverging_epoch=known, diverging_end_offset=end)
 
     def _predates(self, wanted: FetchPartition) -> bool:
-        """Return whether a replica's last epoch is older than the first epoch of this log.
+        """Return whether a replica's last epoch is older than the first epoch that this log knows.
 
-        The result is False if this log begins at offset 0.
+        If the log begins at the end of the snapshot, it knows the snapshot's epoch. The result is
+        False if the log begins at offset 0.
         """
-        log = self._member.log
+        log, snapshot = self._member.log, self._member.snapshot
         first = log.epochs.lines[0].epoch if log.epochs.lines else 0
+        if snapshot is not None and snapshot.end_offset == log.start_offset:
+            first = snapshot.epoch
         return log.start_offset > 0 and max(wanted.last_fetched_epoch, 0) < first
 
     def _note_stored(self, leading: Leading, replica: int, offset: int) -> None:
