@@ -241,7 +241,7 @@ def test_a_cluster_that_does_not_see_a_folder_is_one_sentence(
     root = FaithfulRun(11).write(tmp_path / "t" / "run")
     judge_runs([root], engine="local")
     monkeypatch.setattr(RunPaths, "plan", property(lambda _: Path("/etc/hostname")))  # Here only.
-    with pytest.raises(EngineError, match=r"^the machines of the cluster do not see the rec"):
+    with pytest.raises(EngineError, match=r"^the machines of the cluster cannot read the run"):
         judge_runs([root], engine="spark", spark_master=cluster.master)
 
 
