@@ -1,11 +1,12 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
 Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
-of the plan. The last report before the heal counts, too. A report does not count if an earlier
-report had a higher leader epoch. The source is ZooKeeper, if the cluster keeps the ISR there.
-Otherwise, the source is the metadata of the leader's own broker. If no leader reported its
-metadata, any broker's metadata counts. If the observations ended too early, the result is a gap,
-not an anomaly. With ZooKeeper, only observations of ZooKeeper count.
+of the plan. The last report before the heal counts, too. It is also an anomaly if the ISR was full,
+became smaller after the heal, and then was not full for longer than `isr_s`. A report does not
+count if an earlier report had a higher leader epoch. The source is ZooKeeper, if the cluster keeps
+the ISR there. Otherwise, the source is the metadata of the leader's own broker. If no leader
+reported its metadata, any broker's metadata counts. If the observations ended too early, the result
+is a gap, not an anomaly. With ZooKeeper, only observations of ZooKeeper count.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
@@ -13,13 +14,14 @@ then make the partition unavailable.
 
 What would not prove it: a broker's outdated metadata of an earlier epoch does not count. A broker
 that is cut off from the controllers may still report the earlier full ISR in the newest epoch. So
-the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that was
-full and shrank again later is not an anomaly. If the machine hung, no broker could catch up, so
-that time does not count. A scenario may end while a broker is down, and the scenario's script
-itself waits for the ISR. So this check does not apply to scenarios.
+the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that
+shrinks after the heal proves nothing by itself: a leader notices late that a follower lags. If the
+machine hung, no broker could catch up, so that time does not count. A scenario may end while a
+broker is down, and the scenario's script itself waits for the ISR. So this check does not apply to
+scenarios.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -66,8 +68,9 @@ class Shrunk:
     """An ISR that was not full in time.
 
     Attributes:
+        from_ns: The last heal, or the first report of a small ISR after a full one.
         full_ns: The time at which the ISR was full again; -1 if it never was.
-        seen_ns: The time of the last report within the limit.
+        seen_ns: The time of the last report within the limit, which begins at `from_ns`.
         since_ns: The time from which on all reports until `seen_ns` had the same ISR.
         looked_ns: The time of the last report about the partition's leader or ISR.
         isr: The broker ids in the last report within the limit.
@@ -75,6 +78,7 @@ class Shrunk:
             two brokers, or ZooKeeper, gave these reports.
     """
 
+    from_ns: int
     full_ns: int
     seen_ns: int
     since_ns: int
@@ -87,46 +91,67 @@ def _sizes(told: pa.Table) -> Ints:
     return np.asarray(pc.list_value_length(array_of(told, "isr")).to_numpy(zero_copy_only=False))
 
 
-def _restored(told: pa.Table, calm_ns: int, members: int) -> Mask:
-    """Return a mask of the reports with a full ISR, from the last report before the heal on."""
-    times = ints(told, "observed_ns")
-    standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
-    return (_sizes(told) >= members) & (np.arange(len(times)) >= standing)
-
-
 def _check(group: Group) -> Findings:
     calm_ns, plan = group.facts.calm_from_ns, group.facts.plan
     told = told_by_leaders(group)
     if calm_ns is None or not told.num_rows:
         untold = (f"no broker reported the ISR of {group.place}",)
         return Findings(rows=0, gaps=untold if calm_ns is not None and group.remade else ())
-    full, times = _restored(told, calm_ns, group.members), ints(told, "observed_ns")
-    in_time = times <= calm_ns + plan.budgets.isr_s * NS_PER_S
-    last_ns = _last_ns(group, told)
-    shrunk: list[Shrunk] = []
-    gaps: tuple[str, ...] = ()
-    if not (full & in_time).any():
-        lasted_s = (last_ns - calm_ns) / NS_PER_S
-        if lasted_s <= plan.budgets.isr_s or not in_time.any():
-            gaps = (_unproven(group, lasted_s),)
-        else:
-            late, last = times[full], int(np.flatnonzero(in_time)[-1])
-            shrunk = [
-                Shrunk(
-                    full_ns=int(late[0]) if len(late) else NONE,
-                    seen_ns=int(times[last]),
-                    since_ns=int(times[_begin(told, last)]),
-                    looked_ns=last_ns,
-                    isr=tuple(told["isr"][last].as_py()),
-                    by=_teller(told, [last, *np.flatnonzero(full)[:1].tolist()]),
-                )
-            ]
+    full, times = _sizes(told) >= group.members, ints(told, "observed_ns")
+    budget_ns, last_ns = int(plan.budgets.isr_s * NS_PER_S), _last_ns(group, told)
+    standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
+    late = (
+        _shrunk(told, rows, calm_ns if rows.start == standing else int(times[rows.start]),
+                budget_ns=budget_ns, last_ns=last_ns)
+        for rows in _small(full, standing)
+    )  # fmt: skip
+    shrunk = [each for each in late if each]
+    in_time = full[standing:] & (times[standing:] <= calm_ns + budget_ns)
+    unproven = not shrunk and not in_time.any()
+    gaps = (_unproven(group, (last_ns - calm_ns) / NS_PER_S),) if unproven else ()
     return findings(
         0 if gaps else 1,
         shrunk,
         lambda each: with_stacks(group, _describe(group, each)),
         lambda each: _labels(group, each),
         gaps=gaps,
+    )
+
+
+def _small(full: Mask, first: int) -> Iterator[range]:
+    """Yield the longest ranges of consecutive reports without a full ISR, from a report on."""
+    ends = [*np.flatnonzero(full[first:]) + first, len(full)]
+    begins = [first, *(end + 1 for end in ends)]
+    yield from (range(begin, end) for begin, end in zip(begins, ends, strict=False) if begin < end)
+
+
+def _shrunk(
+    told: pa.Table, rows: range, from_ns: int, *, budget_ns: int, last_ns: int
+) -> Shrunk | None:
+    """Return a small ISR that was not full again in time; None if it was, or if this is unknown.
+
+    Args:
+        told: The reports.
+        rows: Consecutive reports of a small ISR.
+        from_ns: When the time limit begins.
+        budget_ns: The time limit.
+        last_ns: The time of the last observation.
+    """
+    times = ints(told, "observed_ns")
+    full_ns = int(times[rows.stop]) if rows.stop < len(times) else NONE
+    in_time = [row for row in rows if times[row] <= from_ns + budget_ns]
+    until_ns = full_ns if full_ns >= 0 else last_ns
+    if until_ns - from_ns <= budget_ns or not in_time:
+        return None
+    last = in_time[-1]
+    return Shrunk(
+        from_ns=from_ns,
+        full_ns=full_ns,
+        seen_ns=int(times[last]),
+        since_ns=int(times[_begin(told, last)]),
+        looked_ns=last_ns,
+        isr=tuple(told["isr"][last].as_py()),
+        by=_teller(told, [last, *([rows.stop] if full_ns >= 0 else [])]),
     )
 
 
@@ -168,8 +193,7 @@ def _unproven(group: Group, lasted_s: float) -> str:
 
 def _labels(group: Group, shrunk: Shrunk) -> Labels:
     until_ns = shrunk.full_ns if shrunk.full_ns >= 0 else shrunk.looked_ns
-    facts = group.facts
-    return labels(facts, facts.calm_from_ns or 0, until_ns, facts.plan.budgets.isr_s)
+    return labels(group.facts, shrunk.from_ns, until_ns, group.facts.plan.budgets.isr_s)
 
 
 def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
@@ -177,16 +201,18 @@ def _describe(group: Group, shrunk: Shrunk) -> Anomaly:
     as_told = f"as {shrunk.by} reported, " if shrunk.by else ""
     at_last = f"full again at {seconds(shrunk.full_ns)}"
     never = f"not yet full at the last observation, at {seconds(shrunk.looked_ns)}"
+    begins = f"the last heal, at {seconds(calm_ns)}"
+    if shrunk.from_ns != calm_ns:
+        begins = f"{seconds(shrunk.from_ns)} on (after {begins}, it had been full)"
     return anomaly_at(
         group,
         NAME,
         sentence=f"the ISR of {group.place} did not have its {group.members} members again within"
-        f" the budget of {plan.budgets.isr_s:g} s from the last heal, at"
-        f" {seconds(calm_ns)}: {as_told}it was {list(shrunk.isr)} from"
-        f" {seconds(shrunk.since_ns)} on, and"
-        f" {at_last if shrunk.full_ns >= 0 else never}",
+        f" the budget of {plan.budgets.isr_s:g} s from {begins}: {as_told}it was {list(shrunk.isr)}"
+        f" from {seconds(shrunk.since_ns)} on, and {at_last if shrunk.full_ns >= 0 else never}",
         evidence={
             "isr": list(shrunk.isr),
+            "from_ns": shrunk.from_ns,
             "seen_ns": shrunk.seen_ns,
             "since_ns": shrunk.since_ns,
             "full_ns": shrunk.full_ns if shrunk.full_ns >= 0 else None,
@@ -234,7 +260,7 @@ def _written_again(group: Group, told: pa.Table, leader: str) -> str:
 
 def _lag(group: Group, node: str, leader: str, found: Anomaly) -> str:
     """Return a clause: whether a replica outside of the ISR had caught up with its leader."""
-    from_ns, full_ns = number_in(found, "calm_from_ns"), number_in(found, "full_ns")
+    from_ns, full_ns = number_in(found, "from_ns"), number_in(found, "full_ns")
     until_ns = full_ns if full_ns >= 0 else NEVER
     looks = [each for each in looks_at(group, node) if from_ns <= each[0] <= until_ns]
     compared = [
@@ -318,7 +344,7 @@ def _kept_out(group: Group, node: str, leader: str, found: Anomaly) -> str:
             f" {leader} did not request such an ISR, or the controllers refused it"
         )
     from_ns, by_ns = quorum.committed(again.offset)
-    due_ns = number_in(found, "calm_from_ns") + group.facts.plan.budgets.isr_s * NS_PER_S
+    due_ns = number_in(found, "from_ns") + group.facts.plan.budgets.isr_s * NS_PER_S
     has = f"the controllers' log has it again from offset {again.offset} on"
     if from_ns > due_ns and by_ns < UNENDED_NS:
         return (

@@ -57,6 +57,8 @@ STOP_LIMIT_S = 20.0
 NOTE_LIMIT_S = 5.0
 WATCH_INTERVAL_S = 0.5
 LOOK_FOR_ENDS_S = 2.0
+TOLD_AGAIN_S = 5.0
+"""Within this time, the observer records a broker's answer again, even if nothing has changed."""
 ENOUGH_DISK_BYTES = 4 << 20
 """A run needs this much free disk space. With less, brokers halt, and the run's record is
 incomplete."""
@@ -191,8 +193,12 @@ class Arena:
         observer.start()
         return observer
 
-    def recover(self, is_whole: Callable[[], bool]) -> None:
-        """Wait until each partition has a leader and full ISR; record a failure after a timeout."""
+    def recover(self, is_whole: Callable[[], bool]) -> bool:
+        """Wait until each partition has a leader and full ISR; record a failure after a timeout.
+
+        Returns:
+            Whether each partition had them in time.
+        """
         what = "a leader and a full ISR for every partition"
         self.progress.phase(f"recovery: {what}")
         try:
@@ -205,6 +211,21 @@ class Arena:
             self.reach("recovered")
         except WaitTimeoutError as late:
             self.reach("recovered", failed=str(late))
+            return False
+        return True
+
+    def await_isrs(self, is_whole: Callable[[], bool]) -> None:
+        """Wait until ISRs that became smaller after the recovery are full again, or time is over.
+
+        The observer then has seen a small ISR for longer than the plan allows.
+        """
+        if is_whole():
+            return
+        what = "a full ISR again for every partition"
+        self.progress.phase(f"recovery: {what}")
+        limit_s = self.plan.budgets.isr_s + TOLD_AGAIN_S
+        with suppress(WaitTimeoutError):  # The run's record then shows it.
+            wait_until(is_whole, timeout_s=limit_s, what=what, stop=self.interrupts.abandon)
 
     def await_traffic(
         self,

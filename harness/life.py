@@ -19,6 +19,7 @@ from rich.console import Console
 
 from cluster.hosts.abilities import built_for
 from cluster.protocol import ClusterError, ClusterView, Summary
+from cluster.sessions import hidden_s
 from cluster.systems.system import Deployment, why_not
 from harness.arena import Arena
 from harness.healing import Healing
@@ -41,6 +42,9 @@ from workloads.fleet import FleetCounts
 
 RECOVERY_TRAFFIC_S = 3.0
 """How long clients run after the recovery, so that there is traffic after the faults."""
+LAG_SHOWS_S = 10.0
+"""The longest time after the heal for which clients run so that a leader notices a stuck follower.
+"""
 EDGES_S = 5.0
 """How many seconds clients run beyond the recovery's budget. Failed sends count as evidence only
 after this budget."""
@@ -200,12 +204,15 @@ class Life:
         budgets = self._plan.budgets
         group_s = budgets.group_s if groups(self._plan) else 0
         deadline_s = stopwatch_s() + max(budgets.unavailable_s, group_s) + EDGES_S
-        left = self._nemesis.left()
-        arena.recover(lambda: whole(cluster.view(), self._plan, left))
-        arena.pass_s(
-            RECOVERY_TRAFFIC_S, stop=self._interrupts.abandon, writers_lost=self._fleet.died
-        )
-        fleet = self._fleet
+        shows_s = stopwatch_s() + min(hidden_s(self._plan), LAG_SHOWS_S)
+        left, fleet = self._nemesis.left(), self._fleet
+
+        def is_whole() -> bool:
+            return whole(cluster.view(), self._plan, left)
+
+        recovered = arena.recover(is_whole)
+        traffic_s = max(RECOVERY_TRAFFIC_S, shows_s - stopwatch_s())
+        arena.pass_s(traffic_s, stop=self._interrupts.abandon, writers_lost=fleet.died)
         arena.await_traffic(
             lambda: not fleet.untouched(),
             what="recovery: a message for every partition and group",
@@ -213,7 +220,9 @@ class Life:
             stop=self._interrupts.abandon,
             writers_lost=fleet.died,
         )
-        late = not whole(cluster.view(), self._plan, left) or self._fleet.untouched()
+        if recovered:
+            arena.await_isrs(is_whole)
+        late = not is_whole() or fleet.untouched()
         if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
 

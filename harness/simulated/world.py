@@ -124,6 +124,6 @@ def longest_s(plan: Plan) -> float:
     The limit is the sum of the phases' lengths and of all timeouts.
     """
     budgets = plan.budgets
-    phases_s = plan.warmup_s + plan.time_limit_s + 2 * budgets.heal_s + budgets.isr_s
+    phases_s = plan.warmup_s + plan.time_limit_s + 2 * (budgets.heal_s + budgets.isr_s)
     traffic_s = 2 * budgets.unavailable_s + budgets.group_s
     return phases_s + traffic_s + plan.delivery_timeout_s + BESIDES_S

@@ -124,3 +124,9 @@ def a_follower_that_has_all_is_not_taken_back_into_the_isr(record: Record, spot:
         (healed_ns, until_ns),
         lambda row: [broker for broker in row["isr"] if broker != 2],
     )
+
+
+@broken("isr-not-restored", row="catalogue", base="log", moments=("calm", "kill"))
+def a_follower_leaves_the_isr_after_the_heal_for_too_long(record: Record, spot: Spot) -> None:
+    span = (_healed_ns(record) + 2 * S, record.stone("recovered") - S)
+    change_isr(record, spot, span, lambda row: [broker for broker in row["isr"] if broker != 2])

@@ -431,6 +431,37 @@ def test_an_isr_that_was_never_full_again() -> None:
     assert "it was [2, 1] from 95.000 s on" in again
 
 
+def test_an_isr_that_shrank_after_the_heal_for_longer_than_the_budget() -> None:
+    """The leader noticed late that a follower is stuck."""
+    first = (isr(-5, 1, 2, 3), isr(6, 1, 2))
+    (sentence,) = late(*first, belief(67, 1))
+    assert sentence == (
+        "the ISR of log-0-0 did not have its 3 members again within the budget of 60 s from"
+        " 106.000 s on (after the last heal, at 100.000 s, it had been full): as n1 reported, it"
+        " was [1, 2] from 106.000 s on, and not yet full at the last observation, at 167.000 s"
+    )
+    assert late(*first, belief(66, 1)) == []
+    assert gaps(*first, belief(66, 1)) == ()
+    (again,) = late(*first, isr(60, 1, 3), isr(67, 1, 2, 3), isr(99, 1, 2))
+    assert "it was [1, 3] from 160.000 s on, and full again at 167.000 s" in again
+    assert len(late(*first, isr(67, 1, 2, 3), isr(68, 1, 2), belief(129, 1))) == 2
+    assert late(*first, isr(66, 1, 2, 3), isr(67, 1, 2), belief(127, 1)) == []
+
+
+def test_the_time_that_counts_begins_when_the_isr_shrank() -> None:
+    sleep = (CALM + S, CALM + 5 * S)
+    rows = [isr(-5, 1, 2, 3), isr(6, 1, 2), belief(67, 1)]
+    (anomaly,) = found(
+        isr_not_restored.CHECKER, group(about(silences=(sleep,)), leadership=rows)
+    ).anomalies
+    assert anomaly.broken_premises == ()
+    sleep = (CALM + 20 * S, CALM + 25 * S)
+    (anomaly,) = found(
+        isr_not_restored.CHECKER, group(about(silences=(sleep,)), leadership=rows)
+    ).anomalies
+    assert anomaly.broken_premises == ("awake",)
+
+
 def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
     rows = (isr(-5, 1, 2), belief(60, 1))
     assert late(*rows) == []
@@ -484,7 +515,7 @@ def test_a_cut_record_may_lack_an_isr() -> None:
     assert anomaly.broken_premises == ("whole-record",)
     assert anomaly.evidence == {
         "isr": [1, 2], "seen_ns": CALM - 5 * S, "since_ns": CALM - 5 * S, "full_ns": None,
-        "members": 3, "budget_s": 60.0, "calm_from_ns": CALM,
+        "members": 3, "budget_s": 60.0, "calm_from_ns": CALM, "from_ns": CALM,
     }  # fmt: skip
 
 

@@ -120,19 +120,39 @@ def isr_not_restored(
     if not told:
         return None
     told = [row for row in told if row["observer"] == f"n{row['leader']}"] or told
-    deadline = calm_ns + budget_s * S
-    for time_ns in [calm_ns, *(row["observed_ns"] for row in told)]:
-        if not calm_ns <= time_ns <= deadline:
-            continue
-        known = [row for row in told if row["observed_ns"] <= time_ns]
-        if known and len(max(known, key=_newest)["isr"]) >= members:
-            return None
     looked = [row for row in leadership if row["observed_ns"] is not None]
     if told[0]["source"] == "zookeeper":
         looked = [row for row in looked if row["source"] == "zookeeper"]
     last_ns = max(row["observed_ns"] for row in looked)
-    before = any(row["observed_ns"] <= deadline for row in told)
-    return "late" if last_ns > deadline and before else "gap"
+    newest = sorted(_current(told), key=lambda row: (row["observed_ns"], _newest(row)))
+    standing = [row for row in newest if row["observed_ns"] <= calm_ns][-1:]
+    after = [*standing, *(row for row in newest if row["observed_ns"] > calm_ns)]
+    small_from: int | None = None
+    in_time = was_full = False
+    for at, row in enumerate(after):
+        if len(row["isr"]) >= members:
+            was_full |= row["observed_ns"] <= calm_ns + budget_s * S
+            small_from = None
+            continue
+        if small_from is None:
+            small_from = calm_ns if at == 0 else row["observed_ns"]
+            in_time = row["observed_ns"] <= small_from + budget_s * S
+        until = after[at + 1]["observed_ns"] if at + 1 < len(after) else last_ns
+        if in_time and until - small_from > budget_s * S:
+            return "late"
+    return None if was_full else "gap"
+
+
+def _current(told: list[Row]) -> list[Row]:
+    """Return the reports without those that follow a report of a later epoch."""
+    return [
+        row
+        for row in told
+        if not any(
+            other["observed_ns"] <= row["observed_ns"] and _newest(other)[0] > _newest(row)[0]
+            for other in told
+        )
+    ]
 
 
 def _newest(row: Row) -> tuple[int, int]:

@@ -300,6 +300,34 @@ def test_a_run_that_hangs_ends_with_a_sentence(
     assert run.result.sentence == "TaskError: life did not end within 4 s of virtual time"
 
 
+def with_n3_cut_off(store: Path, for_s: int) -> Verdict:
+    """Play a run without faults, in which a broker is cut off just after the run has recovered."""
+    links = [pair for other in (1, 2) for pair in ((3, other), (other, 3))]
+
+    def before(simulation: Simulation) -> None:
+        agenda, network = simulation.agenda, simulation.network
+        agenda.at(14 * NS_PER_S, network.cut, links)
+        agenda.at((14 + for_s) * NS_PER_S, network.join, links)
+
+    plan = plan_of(3, time_limit_s=10, nemesis="", budgets={"isr_s": 8})
+    run = play_here(plan, store, before=before)
+    assert run.result.ending is Ending.PLAYED, run.result.sentence
+    reached = {each.name: each for each in load_milestones(run.paths.milestones)}
+    assert reached["recovered"].at_ns < 14 * NS_PER_S
+    return judged(run.paths)
+
+
+def test_a_follower_that_is_missed_only_after_the_recovery(tmp_path: Path) -> None:
+    verdict = with_n3_cut_off(tmp_path, for_s=100)
+    found = verdict.anomalies["isr-not-restored"]
+    assert (verdict.valid, found.count, found.allowed) == (Validity.INVALID, 4, 0)
+    assert "it had been full): as n" in found.examples[0].sentence
+
+
+def test_a_follower_that_comes_back_in_time_after_the_recovery(tmp_path: Path) -> None:
+    assert with_n3_cut_off(tmp_path, for_s=8).valid is Validity.VALID
+
+
 def wait_for_long() -> None:
     pause_until(stopwatch_s() + 2000)
 
