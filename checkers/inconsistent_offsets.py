@@ -163,11 +163,12 @@ def _weak(group: Group, values: Ints) -> Mask:
 
 def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> Labels:
     excuses = list(by_acks[0])
-    if took_value_at(group, offset, values):
+    # Each value was written after the loss of the one before.
+    told_ns = sorted(first_known_ns(group, offset, value) for value in values)
+    last_ns = NEVER if NONE in told_ns else told_ns[-1]
+    if took_value_at(group, offset, values, missed_ns=last_ns):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        # Each value was written after the loss of the one before.
-        told_ns = sorted(first_known_ns(group, offset, value) for value in values)
         known_ns = [at for at in told_ns if at >= 0]
         spans = pairwise([*known_ns, NEVER] if NONE in told_ns else known_ns)
         lost = [lost_on_disks(group, offset, at, missed_ns=later) for at, later in spans]

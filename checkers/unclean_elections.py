@@ -140,7 +140,9 @@ class UncleanElections:
         return max(ends, default=NONE)
 
 
-def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
+def took_value_at(
+    group: Group, offset: int, values: Sequence[int], *, missed_ns: int = NEVER
+) -> bool:
     """Return whether an unclean leader may have lacked, at an offset, one of the given values.
 
     If the run's record contains the send times or the leader epochs of the values, the function
@@ -150,16 +152,20 @@ def took_value_at(group: Group, offset: int, values: Sequence[int]) -> bool:
         group: The run's rows of one partition.
         offset: The offset of the values. -1 if unknown.
         values: The values. -1 if unknown.
+        missed_ns: When the values were missing. Later elections do not count.
     """
     if not unclean_elections(group).seen:
         return False
     told = [written_epochs(group, offset, value) if value >= 0 else () for value in values]
     epochs = np.array([min(each, default=NONE) for each in told], dtype=np.int64)
     wanted = np.array(values, dtype=np.int64)
-    return bool(took_values(group, np.full(len(wanted), offset), wanted, epochs).any())
+    places = np.full(len(wanted), offset)
+    return bool(took_values(group, places, wanted, epochs, missed_ns=missed_ns).any())
 
 
-def took_values(group: Group, offsets: Ints, values: Ints, epochs: Ints | None) -> Mask:
+def took_values(
+    group: Group, offsets: Ints, values: Ints, epochs: Ints | None, *, missed_ns: int = NEVER
+) -> Mask:
     """Return a mask of the values that an unclean leader may have lacked, by their offsets.
 
     If the run's record contains the send times of the values, the function uses these times too.
@@ -169,11 +175,13 @@ def took_values(group: Group, offsets: Ints, values: Ints, epochs: Ints | None) 
         offsets: The offsets of the values. -1 if unknown.
         values: The values. -1 if unknown.
         epochs: A leader epoch of each value's record. -1 if unknown. None: unknown for all.
+        missed_ns: When the values were missing. Later elections do not count.
     """
     sends = group.table("sends")
     begun_ns = np.append(ints(sends, "invoke_ns"), NONE)  # Index -1 selects the appended value.
     rows = np.where(values >= 0, first_match(values, ints(sends, "value")), NONE)
-    return unclean_elections(group).took(offsets, begun_ns[rows], epochs)
+    elections = unclean_elections(group)
+    return elections.took(offsets, begun_ns[rows], epochs, missed_ns=missed_ns)
 
 
 def unclean_elections(group: Group) -> UncleanElections:

@@ -166,11 +166,12 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, read: Uncommitted) -> Labels:
-    unclean = took_value_at(group, read.offset, [read.value])
+    missed_ns = read.answer.until_ns
+    unclean = took_value_at(group, read.offset, [read.value], missed_ns=missed_ns)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     if group.facts.disk_losses:
-        known_ns, until_ns = _known_ns(group, read), read.answer.until_ns
-        excuses += lost_on_disks(group, read.offset, known_ns, missed_ns=until_ns)
+        known_ns = _known_ns(group, read)
+        excuses += lost_on_disks(group, read.offset, known_ns, missed_ns=missed_ns)
     return tuple(excuses), ()
 
 

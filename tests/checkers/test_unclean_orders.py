@@ -315,7 +315,8 @@ def test_other_checks_look_at_the_offset_too() -> None:
     """The same anomaly at offset 1, which the election cannot have touched, and at offset 2."""
     for offset, excused in ((1, False), (2, True)):
         value = (A, B, C)[offset]
-        twice = _hit(ORDERED, sends=[ack(D, offset)], polls=[read(value, offset)])
+        later = {**read(value, offset), "complete_ns": 30 * S}
+        twice = _hit(ORDERED, sends=[ack(D, offset)], polls=[later])
         (anomaly,) = found(inconsistent_offsets.CHECKER, twice).anomalies
         assert (KIND in anomaly.excuses) is excused
         copies = _hit(ORDERED, polls=[read(E, offset), read(E, 9)],
@@ -328,6 +329,19 @@ def test_other_checks_look_at_the_offset_too() -> None:
                        polls=[read(A, 0)], final_reads=[final_read(1)])  # fmt: skip
         (anomaly,) = found(unseen.UNSEEN_CHECKER, skipped).anomalies
         assert (KIND in anomaly.excuses) is excused
+
+
+@pytest.mark.parametrize(("seen", "excused"), [(10 * S, True), (10 * S - 1, False)])
+def test_an_election_that_began_later_explains_no_answer(seen: int, *, excused: bool) -> None:
+    """The fault that ordered the election began at 10 s."""
+    polls = [{**read(value, 2, op=op), "complete_ns": at} for op, (value, at) in
+             enumerate(((C, 5 * S), (D, seen)))]  # fmt: skip
+    (anomaly,) = found(inconsistent_offsets.CHECKER, _hit(ORDERED, polls=polls)).anomalies
+    assert (KIND in anomaly.excuses) is excused
+    low = {**leads(1, 1, at=seen), "high_watermark": 2, "asked_ns": 6 * S}
+    on = _hit(ORDERED, polls=polls[:1], leadership=[low, ELECTION], replica_records=OLD)
+    (anomaly,) = found(uncommitted_read.CHECKER, on).anomalies
+    assert (KIND in anomaly.excuses) is excused
 
 
 def test_of_two_copies_only_the_one_that_is_gone_has_to_be_explained() -> None:
@@ -356,6 +370,9 @@ def test_what_was_sent_to_the_new_leader_no_check_excuses_by_its_election() -> N
             excused
         )
         assert excuses(duplicate.CHECKER, sends=[mine], polls=[read(C, 7)]) is excused
+    # Each of the two was known before the election.
+    early = [{**ack(each, 2), "invoke_ns": S, "complete_ns": 2 * S} for each in (C, D)]
+    assert not excuses(inconsistent_offsets.CHECKER, sends=early)
     # One of the two may have been there before the election.
     sends = [ack(D, 2), {**ack(C, 2), "invoke_ns": 30 * S, "complete_ns": 31 * S}]
     assert excuses(inconsistent_offsets.CHECKER, sends=sends)
