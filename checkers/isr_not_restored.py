@@ -30,7 +30,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
-from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, select, texts
+from checkers.broker_ended import ends
+from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, present, select, texts
 from checkers.controllers_log import entries, undisputed
 from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
@@ -68,9 +69,10 @@ class Shrunk:
     """An ISR that was not full in time.
 
     Attributes:
-        from_ns: The last heal, or the first report of a small ISR after a full one.
+        from_ns: The last heal, or the first report of a small ISR after a full one. The budget
+            begins then.
         full_ns: The time at which the ISR was full again; -1 if it never was.
-        seen_ns: The time of the last report within the limit, which begins at `from_ns`.
+        seen_ns: The time of the last report within the budget.
         since_ns: The time from which on all reports until `seen_ns` had the same ISR.
         looked_ns: The time of the last report about the partition's leader or ISR.
         isr: The broker ids in the last report within the limit.
@@ -100,22 +102,26 @@ def _check(group: Group) -> Findings:
     full, times = _sizes(told) >= group.members, ints(told, "observed_ns")
     budget_ns, last_ns = int(plan.budgets.isr_s * NS_PER_S), _last_ns(group, told)
     standing = int(np.flatnonzero(times <= calm_ns).max(initial=0))
+    small = list(_small(full, standing))
     late = (
-        _shrunk(told, rows, calm_ns if rows.start == standing else int(times[rows.start]),
+        _shrunk(group, told, rows, calm_ns if rows.start == standing else int(times[rows.start]),
                 budget_ns=budget_ns, last_ns=last_ns)
-        for rows in _small(full, standing)
+        for rows in small
     )  # fmt: skip
-    shrunk = [each for each in late if each]
+    shrunk = [each for each in late if each][:1]
     in_time = full[standing:] & (times[standing:] <= calm_ns + budget_ns)
     unproven = not shrunk and not in_time.any()
     gaps = (_unproven(group, (last_ns - calm_ns) / NS_PER_S),) if unproven else ()
-    return findings(
+    found = findings(
         0 if gaps else 1,
         shrunk,
         lambda each: with_stacks(group, _describe(group, each)),
         lambda each: _labels(group, each),
         gaps=gaps,
     )
+    if shrunk or gaps or not small or small[-1].stop < len(times):
+        return found
+    return replace(found, unshown=(_small_at_the_end(group, told),))
 
 
 def _small(full: Mask, first: int) -> Iterator[range]:
@@ -126,11 +132,15 @@ def _small(full: Mask, first: int) -> Iterator[range]:
 
 
 def _shrunk(
-    told: pa.Table, rows: range, from_ns: int, *, budget_ns: int, last_ns: int
+    group: Group, told: pa.Table, rows: range, from_ns: int, *, budget_ns: int, last_ns: int
 ) -> Shrunk | None:
     """Return a small ISR that was not full again in time; None if it was, or if this is unknown.
 
+    After the first report of a higher leader epoch, the ISR is unknown until the new leader reports
+    it. If the missing replicas' brokers have ended, only `broker-ended` checks that.
+
     Args:
+        group: The run's rows of one partition.
         told: The reports.
         rows: Consecutive reports of a small ISR.
         from_ns: When the time limit begins.
@@ -140,10 +150,12 @@ def _shrunk(
     times = ints(told, "observed_ns")
     full_ns = int(times[rows.stop]) if rows.stop < len(times) else NONE
     in_time = [row for row in rows if times[row] <= from_ns + budget_ns]
-    until_ns = full_ns if full_ns >= 0 else last_ns
+    until_ns = min(full_ns if full_ns >= 0 else last_ns, _outdated_ns(group, told, rows[-1]))
     if until_ns - from_ns <= budget_ns or not in_time:
         return None
     last = in_time[-1]
+    if _away(group, told, last) <= _ended(group):
+        return None
     return Shrunk(
         from_ns=from_ns,
         full_ns=full_ns,
@@ -152,6 +164,37 @@ def _shrunk(
         looked_ns=last_ns,
         isr=tuple(told["isr"][last].as_py()),
         by=_teller(told, [last, *([rows.stop] if full_ns >= 0 else [])]),
+    )
+
+
+def _outdated_ns(group: Group, told: pa.Table, row: int) -> int:
+    """Return the time of the first report with a higher leader epoch than a report's."""
+    rows, epoch = group.table("leadership"), int(ints(told, "leader_epoch")[row])
+    later = present(rows, "observed_ns") & (ints(rows, "leader_epoch") > epoch)
+    later &= equal(rows, "source", *texts(told.slice(row, 1), "source"))
+    return int(ints(rows, "observed_ns")[later].min(initial=NEVER))
+
+
+def _away(group: Group, told: pa.Table, row: int) -> set[str]:
+    """Return the nodes of the replicas that a report's ISR lacks."""
+    return set(replicas_of(group)) - {f"n{broker}" for broker in told["isr"][row].as_py()}
+
+
+def _ended(group: Group) -> set[str]:
+    """Return the nodes whose brokers ended by themselves after the last heal."""
+    calm_ns = group.facts.calm_from_ns or 0
+    return {each.node for each in ends(group.facts) if each.seen_ns > calm_ns and not each.told}
+
+
+def _small_at_the_end(group: Group, told: pa.Table) -> str:
+    """Return a sentence on an ISR that was small when the observations ended."""
+    away = _away(group, told, told.num_rows - 1)
+    why = f"not for longer than the budget of {group.facts.plan.budgets.isr_s:g} s"
+    if away <= _ended(group):
+        why = "whose broker had ended" if len(away) == 1 else "whose brokers had ended"
+    return (
+        f"in its last report, the ISR of {group.place} lacked {listed(sorted(away))}, {why}, so an"
+        " ISR that is never full again could not be detected"
     )
 
 
@@ -298,14 +341,14 @@ def _acked(group: Group, from_ns: int, until_ns: int) -> int:
 def _had(group: Group, leader: str, times: tuple[int, int, int]) -> int:
     """Return an offset that a leader's log had reached by a time, and did not lose afterwards.
 
-    Records that were acknowledged since the last heal also count, because no rows are recorded for
+    Records that were acknowledged since the first time also count, because no rows are recorded for
     a log that does not grow.
 
     Args:
         group: The run's rows of one partition.
         leader: The leader's node.
-        times: The last heal, the time to check, and the time until which the log did not become
-            shorter.
+        times: The time from which acknowledgements count, the time to check, and the time until
+            which the log did not become shorter.
     """
     from_ns, by_ns, until_ns = times
     looks = looks_at(group, leader)
@@ -388,7 +431,7 @@ CHECKER = Checker(
         many="partitions' replicas were not in sync again in time",
         means=(
             "After all faults were healed, the partition's ISR was not full within the plan's"
-            " budget."
+            " budget, or it became small again for longer than that."
         ),
         promise="After the last heal every replica is in sync again within the budget.",
         uncounted="a partition's replicas were not in sync again in time",
@@ -402,7 +445,8 @@ CHECKER = Checker(
     promise=Promise.RECOVERY,
     compares="partitions whose ISR was full, or that were observed for longer than the budget",
     chapter=Chapter.LIVENESS,
-    looks_for="the ISR does not have all replicas within `isr_s`. An ISR that ZooKeeper or"
+    looks_for="the ISR does not have all replicas within `isr_s`, counted from the last heal, or"
+    " from a later report of a smaller ISR. An ISR that ZooKeeper or"
     " metadata reported does not count if a higher leader epoch was reported before",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,

@@ -152,8 +152,9 @@ class _Spans:
     """Bounds for the times at which entries of the controllers' log were committed."""
 
     def __init__(self, states: pa.Table) -> None:
-        told = select(states, present(states, "high_watermark") & present(states, "observed_ns"))
-        told = told.sort_by("observed_ns")
+        # A new leader of the quorum reports -1 until it knows the high watermark.
+        known = (ints(states, "high_watermark") >= 0) & present(states, "observed_ns")
+        told = select(states, known).sort_by("observed_ns")
         names = ("observed_ns", "high_watermark", "epoch")
         self._times, self._marks, self._epochs = (ints(told, name) for name in names)
         self._leading = equal(told, "role", _LEADER)

@@ -18,8 +18,8 @@ What would not prove it:
   no source can show a new leader.
 - A high watermark that went back later. `high-watermark-regression` reports this anomaly.
 
-After an unclean election, or after a loss on the disks of all replicas that began before the
-answer, the anomaly is allowed.
+The anomaly is allowed after an unclean election, or after a loss on the disks of all replicas. Both
+must have begun before the answer.
 """
 
 from collections.abc import Sequence

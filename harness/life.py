@@ -204,7 +204,7 @@ class Life:
         budgets = self._plan.budgets
         group_s = budgets.group_s if groups(self._plan) else 0
         deadline_s = stopwatch_s() + max(budgets.unavailable_s, group_s) + EDGES_S
-        shows_s = stopwatch_s() + min(hidden_s(self._plan), LAG_SHOWS_S)
+        shows_s = stopwatch_s() + self._lag_shows_s()
         left, fleet = self._nemesis.left(), self._fleet
 
         def is_whole() -> bool:
@@ -220,11 +220,17 @@ class Life:
             stop=self._interrupts.abandon,
             writers_lost=fleet.died,
         )
-        if recovered:
+        if recovered and not self._interrupts.finish.is_set():
             arena.await_isrs(is_whole)
         late = not is_whole() or fleet.untouched()
         if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
+
+    def _lag_shows_s(self) -> float:
+        """Return the seconds from the heal until a leader must have noticed a stuck follower."""
+        plan = self._plan
+        struck = plan.nemesis if plan.faults is None else plan.faults
+        return min(hidden_s(plan), LAG_SHOWS_S) if struck and plan.replication > 1 else 0.0
 
     def _end_traffic(self) -> None:
         if self._fleet is None:

@@ -16,7 +16,18 @@ from checkers.protocol import Checker
 from results.record.milestones import ENDED, Milestone
 from results.record.tables import TABLES
 from results.record.terms import AnomalyClass
-from tests.checkers.partition_rows import A, S, ack, facts, found, group, read, sentences, timed_out
+from tests.checkers.partition_rows import (
+    A,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    read,
+    sentences,
+    state,
+    timed_out,
+)  # fmt: skip
 from tests.oracle import liveness as oracle
 
 Row = dict[str, Any]
@@ -444,8 +455,40 @@ def test_an_isr_that_shrank_after_the_heal_for_longer_than_the_budget() -> None:
     assert gaps(*first, belief(66, 1)) == ()
     (again,) = late(*first, isr(60, 1, 3), isr(67, 1, 2, 3), isr(99, 1, 2))
     assert "it was [1, 3] from 160.000 s on, and full again at 167.000 s" in again
-    assert len(late(*first, isr(67, 1, 2, 3), isr(68, 1, 2), belief(129, 1))) == 2
+    # One sentence for a partition.
+    assert len(late(*first, isr(67, 1, 2, 3), isr(68, 1, 2), belief(129, 1))) == 1
     assert late(*first, isr(66, 1, 2, 3), isr(67, 1, 2), belief(127, 1)) == []
+
+
+def test_a_report_of_a_later_epoch_outdates_a_small_isr() -> None:
+    """The new leader itself has not answered: nobody knows which ISR it has."""
+    first = (isr(-5, 1, 2, 3), isr(6, 1, 2))
+    newer = {**isr(60, 2, 1, 3, epoch=2), "observer": "n3"}
+    assert late(*first, newer, belief(90, 1)) == []
+    assert late(*first, newer, isr(68, 2, 1, 3, epoch=2), belief(90, 1)) == []
+    assert len(late(*first, newer, isr(61, 2, 1, epoch=2), belief(90, 1))) == 1
+    never = (isr(-5, 1, 2), newer, belief(90, 1))
+    assert late(*never) == []
+    assert len(gaps(*never)) == 1
+
+
+def test_a_broker_that_ended_after_the_heal_is_no_follower_that_lags() -> None:
+    def anomalies(node: str, at_s: int, *rows: Row) -> int:
+        detail = {"node": node, "incarnation": "2", "code": "1", "said": ""}
+        end = Milestone(name=ENDED, at_ns=CALM + at_s * S, detail=detail)
+        told = replace(about(), milestones=(*about().milestones, end))
+        on = group(told, leadership=[*rows, belief(90, 1)],
+                   replica_states=[state(f"n{each}", 1) for each in (1, 2, 3)])  # fmt: skip
+        result = found(isr_not_restored.CHECKER, on)
+        unshown = " lacked n3, whose broker had ended, so " in " ".join(result.unshown)
+        assert unshown is (not result.anomalies)
+        return len(result.anomalies)
+
+    first = (isr(-5, 1, 2, 3), isr(6, 1, 2))
+    assert anomalies("n3", 5, *first) == 0
+    assert anomalies("n2", 5, *first) == 1
+    assert anomalies("n3", -1, *first) == 1  # The heal restarted it.
+    assert anomalies("n3", 5, isr(-5, 1, 2, 3), isr(6, 1)) == 1
 
 
 def test_the_time_that_counts_begins_when_the_isr_shrank() -> None:

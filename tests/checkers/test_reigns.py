@@ -86,6 +86,14 @@ def test_what_followers_or_leaders_of_another_epoch_did_not_know_proves_no_time(
     assert led([entry(1, 0, 7)], [look(10, 5), look(20, 9)])[0][2] == 10 - LATE_S
 
 
+def test_a_new_leader_of_the_quorum_that_knows_no_high_watermark_proves_no_time() -> None:
+    """Kafka's leader has none until a majority has fetched a record of its epoch."""
+    new = [look(5, 0, epoch=1), look(10, -1, epoch=2), look(20, 9, epoch=2)]
+    assert led([entry(1, 0, 7)], new)[0][2:] == led([entry(1, 0, 7)], [new[0], new[2]])[0][2:]
+    assert led([entry(1, 0, 7)], new)[0][2] == 0
+    assert led([entry(1, 0, 0)], [look(5, -1)])[0][2:] == (0, UNENDED_NS // S % 9_000_000_000)
+
+
 def test_an_entry_behind_all_looks_came_after_the_last_one() -> None:
     assert led([entry(-1, 3, 99)], LOOKS)[0][:3] == (-1, 3, 40 - LATE_S)
 

@@ -20,6 +20,7 @@ from checkers.facts import DiskLoss, RunFacts, UncleanOrder
 from checkers.group import Group
 from checkers.guarantees import guarantees
 from checkers.protocol import Checker
+from checkers.reigns import Reign
 from checkers.unclean_orders import unclean_orders
 from results.record.plan import Plan
 from results.record.plan_parts import PlannedFault
@@ -138,6 +139,7 @@ ORDERED = facts(plan=TWO, unclean_orders=(ORDER,))
 NOT_RECOVERED = facts(plan=TWO, unclean_orders=(ORDER,), milestones=())
 ALLOWED = facts(plan={**TWO, "broker": {"unclean.leader.election.enable": "true"}})
 ELECTION = elected(2, 2, 9, unclean=True)
+REIGN = Reign(topic="log-0", partition=0, leader=2, epoch=2, from_ns=10 * S, until_ns=99 * S)
 
 
 def tells(node: str, mark: int | None, *, at: int = 9) -> Row:
@@ -332,14 +334,17 @@ def test_other_checks_look_at_the_offset_too() -> None:
 
 
 @pytest.mark.parametrize(("seen", "excused"), [(10 * S, True), (10 * S - 1, False)])
-def test_an_election_that_began_later_explains_no_answer(seen: int, *, excused: bool) -> None:
-    """The fault that ordered the election began at 10 s."""
+@pytest.mark.parametrize("about", [ORDERED, replace(ALLOWED, reigns=(REIGN,))])
+def test_an_election_that_began_later_explains_no_answer(
+    about: RunFacts, seen: int, *, excused: bool
+) -> None:
+    """The fault that ordered the election began at 10 s, or its entry was written after that."""
     polls = [{**read(value, 2, op=op), "complete_ns": at} for op, (value, at) in
              enumerate(((C, 5 * S), (D, seen)))]  # fmt: skip
-    (anomaly,) = found(inconsistent_offsets.CHECKER, _hit(ORDERED, polls=polls)).anomalies
+    (anomaly,) = found(inconsistent_offsets.CHECKER, _hit(about, polls=polls)).anomalies
     assert (KIND in anomaly.excuses) is excused
     low = {**leads(1, 1, at=seen), "high_watermark": 2, "asked_ns": 6 * S}
-    on = _hit(ORDERED, polls=polls[:1], leadership=[low, ELECTION], replica_records=OLD)
+    on = _hit(about, polls=polls[:1], leadership=[low, ELECTION], replica_records=OLD)
     (anomaly,) = found(uncommitted_read.CHECKER, on).anomalies
     assert (KIND in anomaly.excuses) is excused
 

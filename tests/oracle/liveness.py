@@ -119,6 +119,10 @@ def isr_not_restored(
         told = [row for row in told if row["source"] == "metadata"]
     if not told:
         return None
+    reports = [
+        row for row in leadership
+        if row["observed_ns"] is not None and row["source"] == told[0]["source"]
+    ]  # fmt: skip
     told = [row for row in told if row["observer"] == f"n{row['leader']}"] or told
     looked = [row for row in leadership if row["observed_ns"] is not None]
     if told[0]["source"] == "zookeeper":
@@ -137,7 +141,12 @@ def isr_not_restored(
         if small_from is None:
             small_from = calm_ns if at == 0 else row["observed_ns"]
             in_time = row["observed_ns"] <= small_from + budget_s * S
-        until = after[at + 1]["observed_ns"] if at + 1 < len(after) else last_ns
+        follows = after[at + 1 : at + 2]
+        if follows and len(follows[0]["isr"]) < members:
+            continue
+        until = follows[0]["observed_ns"] if follows else last_ns
+        newer = [each["observed_ns"] for each in reports if _newest(each)[0] > _newest(row)[0]]
+        until = min([until, *newer])
         if in_time and until - small_from > budget_s * S:
             return "late"
     return None if was_full else "gap"

@@ -301,7 +301,7 @@ def test_a_run_that_hangs_ends_with_a_sentence(
 
 
 def with_n3_cut_off(store: Path, for_s: int) -> Verdict:
-    """Play a run without faults, in which a broker is cut off just after the run has recovered."""
+    """Play a run in which a broker is cut off just after the run has recovered."""
     links = [pair for other in (1, 2) for pair in ((3, other), (other, 3))]
 
     def before(simulation: Simulation) -> None:
@@ -309,7 +309,8 @@ def with_n3_cut_off(store: Path, for_s: int) -> Verdict:
         agenda.at(14 * NS_PER_S, network.cut, links)
         agenda.at((14 + for_s) * NS_PER_S, network.join, links)
 
-    plan = plan_of(3, time_limit_s=10, nemesis="", budgets={"isr_s": 8})
+    fault = {"kind": "pause", "target": "n2", "at_s": 3, "hold_s": 1}
+    plan = plan_of(3, time_limit_s=10, faults=[fault], budgets={"isr_s": 8})
     run = play_here(plan, store, before=before)
     assert run.result.ending is Ending.PLAYED, run.result.sentence
     reached = {each.name: each for each in load_milestones(run.paths.milestones)}
@@ -343,6 +344,12 @@ def wait_for_long() -> None:
 )
 def test_a_life_may_take_as_long_as_its_plan_lets_it_wait(settings: dict[str, object]) -> None:
     SimulatedWorld(plan_of(1, **settings)).play(wait_for_long)
+
+
+def test_a_life_may_wait_twice_for_full_isrs() -> None:
+    SimulatedWorld(plan_of(1, budgets={"isr_s": 1500})).play(
+        lambda: pause_until(stopwatch_s() + 3000)
+    )
 
 
 def test_a_story_may_take_as_long_as_its_steps_wait() -> None:
