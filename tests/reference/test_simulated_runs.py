@@ -347,9 +347,10 @@ def test_a_life_may_take_as_long_as_its_plan_lets_it_wait(settings: dict[str, ob
 
 
 def test_a_life_may_wait_twice_for_full_isrs() -> None:
-    SimulatedWorld(plan_of(1, budgets={"isr_s": 1500})).play(
-        lambda: pause_until(stopwatch_s() + 3000)
-    )
+    def wait() -> None:
+        pause_until(stopwatch_s() + 3000)
+
+    SimulatedWorld(plan_of(1, budgets={"isr_s": 1500})).play(wait)
 
 
 def test_a_story_may_take_as_long_as_its_steps_wait() -> None:
