@@ -2,9 +2,9 @@
 
 Definition: the check finds two kinds of elections. First, the metadata log names a new leader that
 was in neither the ISR nor the ELR (KIP-966) before the election. After the election, this leader is
-alone in the ISR. Neither the plan nor a fault allowed an unclean election, and the new leader is
-not the last leader. Second, a row of the metadata log or of ZooKeeper names a leader that is not in
-the row's own ISR.
+alone in the ISR. Neither the plan nor a fault allowed an unclean election. The new leader is not
+the last leader, or the ISR was not empty before. Second, a row of the metadata log or of ZooKeeper
+names a leader that is not in the row's own ISR.
 
 Why it proves something: only two kinds of replicas certainly have all committed records. These are
 the replicas in the ISR and the replicas in the ELR. The election of another replica breaks the
@@ -81,7 +81,8 @@ def _forbidden(group: Group, source: str, told: Sequence[Entry]) -> Iterator[For
     for each in told:
         leader = each.leader
         sure &= each.follows  # A disputed record may name another leader.
-        lacking = each.unclean and each.isr == (leader,) and leader != led and sure
+        returned = leader == led and not before
+        lacking = each.unclean and each.isr == (leader,) and not returned and sure
         lacking = lacking and unclean_is_forbidden and not _ordered(group, each.epoch)
         if leader >= 0 and (lacking or leader not in each.isr):
             yield Forbidden(

@@ -21,7 +21,8 @@ from tests.checkers.reasons import NODES
 
 def row(leader: int, epoch: int, at: int, isr: tuple[int, ...], *, unclean: bool = False) -> Row:
     told = leads(leader, epoch, source="metadata-log")
-    return {**told, "observed_ns": None, "log_offset": at, "isr": [*isr], "unclean": unclean}
+    return {**told, "observer": "n1", "observed_ns": None, "log_offset": at, "isr": [*isr],
+            "unclean": unclean}  # fmt: skip
 
 
 CREATED = row(1, 0, 5, (1, 2, 3))
@@ -94,6 +95,14 @@ def test_a_reassignment_may_end_with_a_new_replica_alone_in_the_isr() -> None:
 )
 def test_what_is_no_forbidden_election(rows: list[Row]) -> None:
     assert sentences(CHECKER, group(leadership=rows)) == []
+
+
+def test_the_last_leader_returns_only_if_no_replica_is_in_sync() -> None:
+    nobody = row(-1, 1, 6, (2,))
+    (anomaly,) = found(
+        CHECKER, group(leadership=[CREATED, nobody, row(1, 2, 7, (1,), unclean=True)])
+    ).anomalies
+    assert anomaly.evidence["isr_before"] == [2]
 
 
 @pytest.mark.parametrize("allowed", ["false", "true"])
