@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from checkers.acknowledger import KNOWN_NS, LOOK_NS, looks_at
 from checkers.broker_ended import ends
+from checkers.changes import FOUND_LATE_NS
 from checkers.columns import NEVER, NONE, Ints, Mask, array_of, equal, ints, present, select, texts
 from checkers.controllers_log import entries, undisputed
 from checkers.disk_losses import replicas_of
@@ -137,7 +138,8 @@ def _shrunk(
     """Return a small ISR that was not full again in time; None if it was, or if this is unknown.
 
     After the first report of a higher leader epoch, the ISR is unknown until the new leader reports
-    it. If the missing replicas' brokers have ended, only `broker-ended` checks that.
+    it. If the missing replicas' brokers ended within the time limit, only `broker-ended` checks
+    that.
 
     Args:
         group: The run's rows of one partition.
@@ -154,7 +156,7 @@ def _shrunk(
     if until_ns - from_ns <= budget_ns or not in_time:
         return None
     last = in_time[-1]
-    if _away(group, told, last) <= _ended(group):
+    if _away(group, told, last) <= _ended(group, from_ns + budget_ns + FOUND_LATE_NS):
         return None
     return Shrunk(
         from_ns=from_ns,
@@ -180,17 +182,17 @@ def _away(group: Group, told: pa.Table, row: int) -> set[str]:
     return set(replicas_of(group)) - {f"n{broker}" for broker in told["isr"][row].as_py()}
 
 
-def _ended(group: Group) -> set[str]:
-    """Return the nodes whose brokers ended by themselves after the last heal."""
-    calm_ns = group.facts.calm_from_ns or 0
-    return {each.node for each in ends(group.facts) if each.seen_ns > calm_ns and not each.told}
+def _ended(group: Group, until_ns: int) -> set[str]:
+    """Return the nodes whose brokers ended by themselves after the last heal, until a time."""
+    calm_ns, found = group.facts.calm_from_ns or 0, ends(group.facts)
+    return {each.node for each in found if calm_ns < each.seen_ns <= until_ns and not each.told}
 
 
 def _small_at_the_end(group: Group, told: pa.Table) -> str:
     """Return a sentence on an ISR that was small when the observations ended."""
     away = _away(group, told, told.num_rows - 1)
     why = f"not for longer than the budget of {group.facts.plan.budgets.isr_s:g} s"
-    if away <= _ended(group):
+    if away <= _ended(group, NEVER):
         why = "whose broker had ended" if len(away) == 1 else "whose brokers had ended"
     return (
         f"in its last report, the ISR of {group.place} lacked {listed(sorted(away))}, {why}, so an"
