@@ -72,6 +72,8 @@ _COMPLAINT = re.compile(rf"^(?!at ).*(?:FATAL|ERROR|Exception|Error:|{NO_HANDLE}
 """Matches a log line that reports an error. Lines of a stack trace do not match."""
 _LOGS_FAILED = re.compile("all log dirs .*have failed")
 """The log line of Kafka's LogManager before it halts the broker."""
+_NO_MEMORY = "Terminating due to java.lang.OutOfMemoryError"
+"""The last line of a JVM that exits because it lacks memory (`ExitOnOutOfMemoryError`)."""
 STARVING = frozenset({HANDLES, MEMORY})
 """The resource faults that may end a broker."""
 BY_KERNEL = f"was ended by {signal.SIGKILL.name}"
@@ -254,6 +256,8 @@ def _of_disk(facts: RunFacts, fault: _Fault, end: End) -> bool:
     if fault.took_data:
         early = not fault.was_over(end.seen_ns - _RECOVERS_NS)
         return early and _may_lack(facts, fault, end)
+    if any(_NO_MEMORY in line for line in end.said):
+        return False  # A failed disk request fills no memory.
     if fault.kind in _HINDERING:
         return not fault.was_over(end.seen_ns - _GOES_DOWN_NS)
     breaks = fault.family == _BREAKING and _gives_reason(fault, end.node)

@@ -122,6 +122,20 @@ def test_what_only_kept_a_broker_from_writing_explains_nothing_later(
         assert (sentences(BY_ITSELF, group(about, faults=[row])) == []) is excused
 
 
+@pytest.mark.parametrize(
+    ("kind", "family", "explains"),
+    [("disk-full", "", False), ("any", "disk-errors", False), ("bit-flip", "", True)],
+)
+def test_a_disk_that_refuses_requests_fills_no_heap(
+    kind: str, family: str, *, explains: bool
+) -> None:
+    fault = broken_disk(family, kind=kind)
+    out = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
+    assert (left_of(BY_ITSELF, fault, ended("3", said=out)) == 0) is explains
+    caught = "ERROR java.lang.OutOfMemoryError: Direct buffer memory\nFATAL Halting"
+    assert left_of(BY_ITSELF, fault, ended("1", said=caught)) == 0
+
+
 def broken_disk(family: str, **other: object) -> Row:
     """Return a fault of a disk of n2, from 10 to 60 s."""
     return {
