@@ -3,11 +3,14 @@
 Definition: for more than five seconds, leaders acknowledged sends with acks=all although the ISR
 was too small. Each send began and ended while every answer of a broker named an ISR smaller than
 `min.insync.replicas`. No answer within four seconds of a send named an ISR of sufficient size. With
-ZooKeeper, the ISR that ZooKeeper stores counts like an answer.
+ZooKeeper, the ISR that ZooKeeper stores counts like an answer. If the final log shows the leader
+epoch of an acknowledged record, answers about earlier epochs do not count.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
 `min.insync.replicas` replicas are in sync. With a smaller ISR, fewer failures of brokers than
-promised can lose an acknowledged record. That holds even if no broker failed in this run.
+promised can lose an acknowledged record. That holds even if no broker failed in this run. Only the
+leader of a record's epoch, or of a later epoch, acknowledges the record. A broker that is cut off
+may report the ISR of an earlier leader meanwhile.
 
 What would not prove it: acknowledgements within five seconds prove nothing, because a replica may
 have joined and left the ISR between two observations. Acknowledgements close to an answer with a
@@ -22,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import led_between
-from checkers.columns import NEVER, NONE, Mask, equal, first_match, ints, present, select
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, first_match, ints, present, select
 from checkers.controllers_log import undisputed
 from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import RunFacts
@@ -61,6 +64,7 @@ class Accepted:
         count: The number of acknowledgements.
         isr: The ISR in the last answer of that period.
         low_from_ns, low_to_ns: The period in which every answer named an ISR that was too small.
+        since: Answers about earlier leader epochs do not count; -1 if all answers count.
     """
 
     from_ns: int
@@ -69,12 +73,31 @@ class Accepted:
     isr: tuple[int, ...]
     low_from_ns: int
     low_to_ns: int
+    since: int
 
 
-def _stretches(group: Group) -> Iterator[list[Told]]:
-    """Yield the answers of each low-ISR period: successive answers with too small an ISR."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # Arrays cannot be compared with ==.
+class _Low:
+    """A low-ISR period.
+
+    Attributes:
+        since: Only sends and answers of this leader epoch or later count; all if it is -1.
+        told: The successive answers.
+        sends: A mask of the sends that began and ended in this period.
+    """
+
+    since: int
+    told: list[Told]
+    sends: Mask
+
+
+def _stretches(group: Group, since: int) -> Iterator[list[Told]]:
+    """Yield the answers of each low-ISR period: successive answers with too small an ISR.
+
+    Answers about epochs before `since` do not count.
+    """
     stretch: list[Told] = []
-    for told in told_isrs(group):
+    for told in (each for each in told_isrs(group) if each.epoch >= since or each.epoch < 0):
         low = len(told.isr) < group.facts.plan.least_insync
         if stretch and (not low or told.asked_ns - stretch[-1].seen_ns > _REPEATED_NS):
             yield stretch
@@ -85,10 +108,27 @@ def _stretches(group: Group) -> Iterator[list[Told]]:
         yield stretch
 
 
-def _lasting(group: Group) -> list[list[Told]]:
-    """Return the low-ISR periods that are long enough after both margins are subtracted."""
-    least_ns = 2 * SLACK_NS + LASTING_NS
-    return [each for each in _stretches(group) if each[-1].asked_ns - each[0].seen_ns > least_ns]
+def _lasting(group: Group, sends: pa.Table) -> Iterator[_Low]:
+    """Yield the low-ISR periods that are long enough after both margins are subtracted."""
+    least_ns, epochs = 2 * SLACK_NS + LASTING_NS, _epochs(group, sends)
+    for since in np.unique(np.append(epochs, NONE)).tolist():
+        for told in _stretches(group, since):
+            if told[-1].asked_ns - told[0].seen_ns > least_ns:
+                counts = _inside(told, sends) & (epochs >= since)
+                yield _Low(since=since, told=told, sends=counts)
+
+
+def _epochs(group: Group, sends: pa.Table) -> Ints:
+    """Return the leader epoch of each send's record in the final log; -1 if unknown.
+
+    It is unknown if the record's offset now holds another record, which a later leader wrote.
+    """
+    log = group.final_log
+    if log is None:
+        return np.full(sends.num_rows, NONE)
+    at = first_match(ints(sends, "offset"), log.offsets)
+    kept = (at >= 0) & (np.append(log.values, NONE)[at] == ints(sends, "value"))
+    return np.where(kept, np.append(log.epochs, NONE)[at], NONE)
 
 
 def _inside(stretch: list[Told], sends: pa.Table) -> Mask:
@@ -101,30 +141,36 @@ def _inside(stretch: list[Told], sends: pa.Table) -> Mask:
     return np.asarray((begun >= from_ns) & (begun <= to_ns) & (ended <= to_ns), dtype=np.bool_)
 
 
-def _accepted(group: Group) -> Iterator[Accepted]:
-    sends = group.committed
+def _accepted(group: Group) -> list[Accepted]:
+    """Return the acknowledgements of each low-ISR period; overlapping periods count once."""
+    sends, found = group.committed, list[Accepted]()
     strong = select(sends, ~equal(sends, "acks", "1"))
     begun, ended = ints(strong, "invoke_ns"), ints(strong, "complete_ns")
-    for stretch in _lasting(group):
-        low_from_ns, low_to_ns = stretch[0].seen_ns, stretch[-1].asked_ns
-        inside = _inside(stretch, strong)
-        acked = ended[inside & (ended >= begun)]
-        if len(acked) and int(acked.max()) - int(acked.min()) > LASTING_NS:
-            yield Accepted(
-                from_ns=int(acked.min()),
-                to_ns=int(acked.max()),
-                count=len(acked),
-                isr=tuple(sorted(stretch[-1].isr)),
-                low_from_ns=low_from_ns,
-                low_to_ns=low_to_ns,
+    for low in _lasting(group, strong):
+        from_ns, to_ns = low.told[0].seen_ns, low.told[-1].asked_ns
+        acked = ended[low.sends & (ended >= begun)]
+        lasted = len(acked) and int(acked.max()) - int(acked.min()) > LASTING_NS
+        if lasted and all(to_ns < each.low_from_ns or each.low_to_ns < from_ns for each in found):
+            found.append(
+                Accepted(
+                    from_ns=int(acked.min()),
+                    to_ns=int(acked.max()),
+                    count=len(acked),
+                    isr=tuple(sorted(low.told[-1].isr)),
+                    low_from_ns=from_ns,
+                    low_to_ns=to_ns,
+                    since=low.since,
+                )
             )
+    return found
 
 
 def _check(group: Group) -> Findings:
     strong = group.table("sends")
     strong = select(strong, ~equal(strong, "acks", "0", "1"))
-    tried = sum(int(_inside(stretch, strong).sum()) for stretch in _lasting(group))
-    found = findings(tried, list(_accepted(group)), lambda each: _describe(group, each))
+    masks = [low.sends for low in _lasting(group, strong)]
+    tried = int(np.any(masks, axis=0).sum()) if masks else 0
+    found = findings(tried, _accepted(group), lambda each: _describe(group, each))
     lasting_s = (2 * SLACK_NS + LASTING_NS) // NS_PER_S
     why = (
         f"no client sent a message while an ISR was too small for more than {lasting_s} s, so an"
@@ -135,13 +181,14 @@ def _check(group: Group) -> Findings:
 
 def _describe(group: Group, each: Accepted) -> Anomaly:
     needed = group.facts.plan.least_insync
+    about = f" about epoch {each.since} or later" if each.since >= 0 else ""
     return anomaly_at(
         group,
         NAME,
         sentence=f"{group.place} acknowledged {each.count} sends with acks=all from"
         f" {seconds(each.from_ns)} to {seconds(each.to_ns)}, although from"
         f" {seconds(each.low_from_ns)} to {seconds(each.low_to_ns)} every broker that"
-        f" answered reported an ISR smaller than min.insync.replicas ({needed}), last"
+        f" answered{about} reported an ISR smaller than min.insync.replicas ({needed}), last"
         f" {list(each.isr)}",
         evidence={
             "acknowledged": each.count,
@@ -185,18 +232,11 @@ def _why(group: Group, found: Anomaly) -> str:
 
 
 def _taken_in(group: Group, from_ns: int, to_ns: int) -> dict[int, int]:
-    """Count, for each epoch, the sends that were acknowledged in a period and are in the final log.
-
-    A send does not count if its offset now holds another record, which a later leader wrote.
-    """
-    log, sends = group.final_log, group.committed
-    if log is None:
-        return {}
+    """Count, for each epoch, the sends of the final log that were acknowledged in a period."""
+    sends = group.committed
     ended = ints(sends, "complete_ns")
     mine = select(sends, ~equal(sends, "acks", "1") & (ended >= from_ns) & (ended <= to_ns))
-    at = first_match(ints(mine, "offset"), log.offsets)
-    kept = (at >= 0) & (np.append(log.values, NONE)[at] == ints(mine, "value"))
-    epochs = np.append(log.epochs, NONE)[at[kept]]
+    epochs = _epochs(group, mine)
     found, counts = np.unique(epochs[epochs >= 0], return_counts=True)
     return dict(zip(found.tolist(), counts.tolist(), strict=True))
 

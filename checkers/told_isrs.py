@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from checkers.columns import equal, ints, present, select, take, texts
+from checkers.columns import NONE, equal, ints, present, select, take, texts
 from checkers.group import Group
 from results.record.terms import Source
 
@@ -22,12 +22,14 @@ class Told:
     Attributes:
         by: Source, observer and incarnation. Reports with the same `by` are in order.
         asked_ns, seen_ns: When the broker was asked, and when it answered.
+        epoch: The reported leader epoch; -1 if unknown.
         isr: The broker ids.
     """
 
     by: tuple[str, str, int]
     asked_ns: int
     seen_ns: int
+    epoch: int
     isr: frozenset[int]
 
     @property
@@ -66,12 +68,13 @@ def _told(group: Group) -> tuple[Told, ...]:
     rows, names = group.table("leadership"), ("source", "observer", "incarnation")
     told = present(rows, "isr") & present(rows, "observed_ns") & present(rows, "asked_ns")
     told &= equal(rows, "source", Source.METADATA, Source.ZOOKEEPER)
-    wanted = select(rows, told).select([*names, "isr", "asked_ns", "observed_ns"])
+    wanted = select(rows, told).select([*names, "leader_epoch", "isr", "asked_ns", "observed_ns"])
     return tuple(
         Told(
             by=(row["source"], row["observer"], row["incarnation"]),
             asked_ns=row["asked_ns"],
             seen_ns=row["observed_ns"],
+            epoch=NONE if row["leader_epoch"] is None else row["leader_epoch"],
             isr=frozenset(row["isr"]),
         )
         for row in sorted(wanted.to_pylist(), key=lambda row: int(row["observed_ns"]))

@@ -5,7 +5,19 @@ import pytest
 from checkers.acknowledged_below_min_isr import CHECKER
 from checkers.group import Group
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import A, B, S, ack, facts, found, group, sentences
+from tests.checkers.partition_rows import (
+    A,
+    B,
+    C,
+    S,
+    ack,
+    facts,
+    found,
+    group,
+    leads,
+    log,
+    sentences,
+)
 
 
 def isr(at_s: float, *brokers: int, by: str = "n1") -> Row:
@@ -69,6 +81,30 @@ def test_what_anybody_may_have_known_otherwise(told: list[Row]) -> None:
 )
 def test_too_few_acknowledgements_or_too_close_to_another_answer(sends: list[Row]) -> None:
     assert sentences(CHECKER, made(LOW, sends)) == []
+
+
+@pytest.mark.parametrize(
+    ("reported", "written", "count"),
+    [(4, 5, 1), (5, 5, 0), (6, 5, 0), (None, 5, 0), (4, 4, 0), (4, -1, 0)],
+)
+def test_the_isr_of_an_earlier_epoch_is_not_that_of_the_leader_that_acknowledged(
+    reported: int | None, written: int, count: int
+) -> None:
+    """A broker that is cut off still knows the full ISR of the leader before."""
+    low: list[Row] = [{**each, "leader_epoch": 5} for each in LOW]
+    stale: list[Row] = [
+        {**isr(at, 1, 2, 3, by="n3"), "leader": 2, "leader_epoch": reported}
+        for at in range(11, 30, 2)
+    ]
+    on = group(leadership=[*low, *stale, {**leads(1, 5), "isr": [1]}], sends=SENDS,
+               replica_records=log("n1", (4, C), (written, B), (written, A)))  # fmt: skip
+    result = found(CHECKER, on)
+    assert len(result.anomalies) == count
+    assert result.rows == 2 * count
+    if count:
+        assert "every broker that answered about epoch 5 or later reported" in (
+            result.anomalies[0].sentence
+        )
 
 
 def test_it_applies_where_more_than_one_replica_is_asked_for() -> None:
