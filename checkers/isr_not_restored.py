@@ -183,9 +183,17 @@ def _away(group: Group, told: pa.Table, row: int) -> set[str]:
 
 
 def _ended(group: Group, until_ns: int) -> set[str]:
-    """Return the nodes whose brokers ended by themselves after the last heal, until a time."""
-    calm_ns, found = group.facts.calm_from_ns or 0, ends(group.facts)
-    return {each.node for each in found if calm_ns < each.seen_ns <= until_ns and not each.told}
+    """Return the nodes whose brokers may have ended by themselves from the last heal to a time.
+
+    In older runs, Logquake looked for ends only after the final reads.
+    """
+    calm_ns, read = group.facts.calm_from_ns or 0, group.facts.milestone("final-reads")
+    return {
+        each.node
+        for each in ends(group.facts)
+        if each.seen_ns > calm_ns and not each.told
+        and (each.seen_ns <= until_ns or (read and each.seen_ns >= read.at_ns))
+    }  # fmt: skip
 
 
 def _small_at_the_end(group: Group, told: pa.Table) -> str:

@@ -208,6 +208,7 @@ class Life:
         left, fleet = self._nemesis.left(), self._fleet
 
         def is_whole() -> bool:
+            arena.look_for_ends(cluster)  # A broker that ended is no follower that lags.
             return whole(cluster.view(), self._plan, left)
 
         recovered = arena.recover(is_whole)

@@ -473,10 +473,11 @@ def test_a_report_of_a_later_epoch_outdates_a_small_isr() -> None:
 
 
 def test_a_broker_that_ended_after_the_heal_is_no_follower_that_lags() -> None:
-    def anomalies(node: str, at_s: int, *rows: Row) -> int:
+    def anomalies(node: str, at_s: int, *rows: Row, read_s: int = 80) -> int:
         detail = {"node": node, "incarnation": "2", "code": "1", "said": ""}
         end = Milestone(name=ENDED, at_ns=CALM + at_s * S, detail=detail)
-        told = replace(about(), milestones=(*about().milestones, end))
+        reads = Milestone(name="final-reads", at_ns=CALM + read_s * S)
+        told = replace(about(), milestones=(*about().milestones, end, reads))
         on = group(told, leadership=[*rows, belief(90, 1)],
                    replica_states=[state(f"n{each}", 1) for each in (1, 2, 3)])  # fmt: skip
         result = found(isr_not_restored.CHECKER, on)
@@ -491,6 +492,7 @@ def test_a_broker_that_ended_after_the_heal_is_no_follower_that_lags() -> None:
     assert anomalies("n3", 5, isr(-5, 1, 2, 3), isr(6, 1)) == 1
     assert anomalies("n3", 71, *first) == 0  # Its end is noticed up to 5 s late.
     assert anomalies("n3", 72, *first) == 1  # It had run for 60 s without getting in sync.
+    assert anomalies("n3", 72, *first, read_s=72) == 0  # Nobody had looked for ends before.
 
 
 def test_the_time_that_counts_begins_when_the_isr_shrank() -> None:
