@@ -386,8 +386,12 @@ class RunFacts:
     @property
     def compacted(self) -> bool:
         """Whether the brokers may drop records in the middle of a log."""
-        policies = (each.get("log.cleanup.policy", "delete") for each in self.plan.settings)
-        return any("compact" in policy for policy in policies)
+        return any("compact" in policy for policy in self._policies)
+
+    @property
+    def _policies(self) -> set[str]:
+        """The cleanup policies of the brokers."""
+        return {each.get("log.cleanup.policy", "delete") for each in self.plan.settings}
 
     @property
     def keeps_known(self) -> bool:
@@ -398,12 +402,15 @@ class RunFacts:
     def forgets(self) -> bool:
         """Whether the brokers may delete the beginning of a log. True if this is unknown.
 
-        By default, Kafka keeps records for a week, which is longer than any run takes.
+        By default, Kafka keeps records for a week, which is longer than any run takes. In a topic
+        that is only compacted, Kafka keeps the beginning of a log.
         """
         asked = any(
             each.get(name, "-1") != "-1" for each in self.plan.settings for name in _RETENTION
         )
-        return self.compacted or asked or self.history or not self.plan_known
+        only_compacts = self.plan.keys > 0 and self._policies <= {"compact"}
+        forgets = asked or (self.compacted and not only_compacts)
+        return forgets or self.history or not self.plan_known
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:

@@ -287,7 +287,8 @@ def _why(group: Group, found: Anomaly) -> str:
             )
         told += _told_before(group, node, told_at)
         return Proved("; ".join(told) + (_by_file(group, node, end) if told_at < 0 else ""))
-    if (end < 0 and not len(reached)) or group.facts.forgets:
+    unknown = group.facts.forgets or group.facts.compacted
+    if (end < 0 and not len(reached)) or unknown:
         return f"the run's record does not show how far {node}'s own log reached"
     return _of_the_others(group, found, end, reached)
 

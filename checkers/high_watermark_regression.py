@@ -315,7 +315,7 @@ def _why(group: Group, found: Anomaly) -> str:
     low, high = (number_in(found, f"{each}_high_watermark") for each in ("later", "earlier"))
     epoch, later = number_in(found, "earlier_epoch"), number_in(found, "later_epoch")
     logs = group.logs.get(FINAL, {})
-    if not logs or group.facts.forgets:
+    if not logs or group.facts.forgets or group.facts.compacted:
         return "no final log shows whether the records between the two high watermarks still exist"
     kept = holders(group, low, high, epoch)
     target, node = "later_told_to" in found.evidence, f"n{number_in(found, 'later_by')}"

@@ -1,17 +1,17 @@
 """log-start-moved: a replica dropped the beginning of its log, although no setting asked for this.
 
-Definition: a log start offset is above 0, although the plan sets neither retention nor compaction.
-A broker reported this start for its own replica, or the replica's files show it.
+Definition: a log start offset is above 0, although the plan sets no retention. A broker reported
+this start for its own replica, or the replica's files show it.
 
-Why it proves something: a log begins at 0. Only retention, compaction and DeleteRecords move the
-start of a log. If none of these three happens, an acknowledged record stays in the log. If all
+Why it proves something: a log begins at 0. Only retention and DeleteRecords move the start of a
+log. A log cleaner removes records from the middle of a log, but never moves its start. If all
 replicas drop the same records from the start of their logs, all logs stay equal, and no reader
 skips records. Then the log start is the only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so the follower's log may start above the start of the leader's log. A
-disk fault does not allow the anomaly: a replica that lost its log begins again at the leader's log
-start, which is 0.
+compacted topic with unknown keys proves nothing either. A disk fault does not allow the anomaly: a
+replica that lost its log begins again at the leader's log start, which is 0.
 """
 
 from collections.abc import Mapping
@@ -215,6 +215,6 @@ CHECKER = Checker(
     compares="log start offsets that brokers reported",
     chapter=Chapter.REPLICAS,
     looks_for="each log start above 0 that a broker reported for its own replica or that its"
-    " files have, if the plan has no retention and no compaction",
+    " files have, if the plan has no retention",
     meanwhile=Proof.OBSERVED,
 )

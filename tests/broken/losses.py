@@ -28,6 +28,12 @@ def a_follower_deletes_what_lies_before(record: Record, spot: Spot) -> None:
     _start_at(record, spot, followers_of(record, spot)[:1])
 
 
+@broken("log-start-moved", row="compaction", base="keyed")
+def every_replica_of_a_compacted_topic_deletes_what_lies_before(record: Record, spot: Spot) -> None:
+    _start_at(record, spot, NODES)
+    unread(record, spot, range(spot.offset), phase="final")
+
+
 @broken("lost-write", row="S1", base="log")
 def every_replica_lacks_its_beginning_and_calls_it_whole(record: Record, spot: Spot) -> None:
     lose(record, spot, range(spot.offset))

@@ -1,11 +1,16 @@
 """log-start-moved: made groups with it and, a hair beside them, without."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers.facts import DiskLoss
 from checkers.log_start_moved import CHECKER
 from checkers.lost_write import CHECKER as LOST_WRITE
+from checkers.weakest import as_weakest
+from results.record.declared import Declared
 from tests.checkers.faithful_clients import Row
+from tests.checkers.keyed import Sent, about, changed, partition, value
 from tests.checkers.partition_rows import (
     A,
     B,
@@ -66,6 +71,7 @@ def test_whoever_asked_for_retention_gets_it(setting: str) -> None:
 def test_only_whose_plan_is_known_asked_for_none() -> None:
     assert CHECKER.applies(facts())
     assert not CHECKER.applies(facts(plan={"broker": {"log.cleanup.policy": "compact,delete"}}))
+    assert not CHECKER.applies(facts(plan={"broker": {"log.cleanup.policy": "compact"}}))
     assert not CHECKER.applies(facts(plan_known=False))
     assert not CHECKER.applies(facts(history=True))
 
@@ -78,3 +84,21 @@ def test_a_disk_that_was_lost_excuses_nothing() -> None:
             CHECKER, group(facts(disk_losses=(loss,)), replica_states=[row])
         ).anomalies
         assert (anomaly.excuses, anomaly.broken_premises) == ((), ())
+
+
+def test_a_cleaner_takes_records_from_the_middle_of_a_log_and_keeps_its_start() -> None:
+    assert CHECKER.applies(about())
+    assert not CHECKER.applies(about({"broker": {"log.retention.ms": "5"}}))
+    unread = as_weakest(about().plan, Declared(unread=frozenset({"cleanup.policy"})))
+    assert not CHECKER.applies(replace(about(), plan=unread))
+    old, new, other = value(0), value(1), value(2)
+    sends = [Sent(value=old), Sent(value=new), Sent(value=other)]
+    whole = partition(sends, {"n1": [(1, new), (2, other)]})
+    assert not found(CHECKER, whole).anomalies
+    states = [
+        {**row, "log_start_offset": 1} if row["snapshot"] == "final" else row
+        for row in whole.table("replica_states").to_pylist()
+    ]
+    moved = changed(whole, "replica_states", states)
+    assert [each.evidence["log_start"] for each in found(CHECKER, moved).anomalies] == [1]
+    assert [each.offset for each in found(LOST_WRITE, moved).anomalies] == [0]
