@@ -16,7 +16,8 @@ the broker sets (`LogAppendTime`) does not count. Headers do not count in a mess
 headers. Records of old runs, before messages had such contents, do not count. A fault that flips a
 bit excuses nothing, because after the fault the checksum is wrong. But a log cleaner copies records
 without verifying their checksum, and computes a new checksum. So in a compacted topic, damage is
-allowed in the flipped batch and in all later batches.
+allowed in the flipped batch and in all later batches. What a reader got before the fault began is
+not allowed.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from checkers.client_reasons import LIBRARY, hold, leader_of, log_with, nodes_at, server
-from checkers.columns import NONE, ints
+from checkers.columns import NEVER, NONE, ints
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
 from checkers.group import Group, ReplicaLog
@@ -136,11 +137,21 @@ def _check(group: Group) -> Findings:
 def _labels(group: Group, found: Corrupt) -> Labels:
     copied = group.facts.compacted and any(
         loss.excuse == Excuse.FLIP
+        and loss.began_ns <= _first_read_ns(group, found)
         and loss.concerns(group.topic, group.partition)
         and loss.end_after <= found.offset < loss.end_before
         for loss in group.facts.disk_losses
     )
     return ((Excuse.FLIP.value,) if copied else ()), ()
+
+
+def _first_read_ns(group: Group, found: Corrupt) -> int:
+    """Return when a poll first returned the damaged record; the largest integer if unknown."""
+    polls = group.table("polls")
+    times_ns = ints(polls, "complete_ns")
+    mine = (ints(polls, "offset") == found.offset) & (ints(polls, "value") == found.value)
+    mine &= (ints(polls, "damage") > 0) & (times_ns >= 0)
+    return int(times_ns[mine].min(initial=NEVER))
 
 
 def _describe(group: Group, found: Corrupt) -> Anomaly:

@@ -124,6 +124,30 @@ def test_only_a_cleaner_may_make_a_new_sum_for_a_flipped_bit(
     assert allowed("corrupt-record", ("power-loss", "unclean-election"), Judge.CONTRACT) is None
 
 
+@pytest.mark.parametrize(
+    ("read_at", "excuses"),
+    [
+        ((None,), ("bit-flip",)),
+        ((2 * S,), ("bit-flip",)),
+        ((2 * S - 1,), ()),
+        ((3 * S, 2 * S - 1), ()),  # The later one has the lower op id.
+        ((None, 2 * S - 1), ()),
+    ],
+)
+def test_what_was_read_before_the_bit_was_flipped_was_damaged_by_something_else(
+    read_at: tuple[int | None, ...], excuses: tuple[str, ...]
+) -> None:
+    flip = DiskLoss(
+        nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=1, end_before=9,
+        until_ns=9 * S, began_ns=2 * S, excuse="bit-flip",
+    )  # fmt: skip
+    about = facts(plan=COMPACTED, contents_known=True, disk_losses=(flip,))
+    rows = [{**polled(B, 1, PAYLOAD, op=op), "complete_ns": at} for op, at in enumerate(read_at, 5)]
+    rows.append({**polled(B, 1, 0, op=9), "complete_ns": S})  # It was whole then.
+    (anomaly,) = found(CHECKER, of(*rows, about=about)).anomalies
+    assert anomaly.excuses == excuses
+
+
 def test_it_applies_where_anybody_looked() -> None:
     assert CHECKER.applies(KNOWN)
     assert not CHECKER.applies(facts())
