@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import SETTLED_NS, was_quiet
-from checkers.columns import NEVER, Ints, Mask, equal, ints, texts
+from checkers.columns import NEVER, Ints, Mask, equal, ints, present, texts
 from checkers.disk_losses import lost_on_disks
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
@@ -40,10 +40,11 @@ def marker_lost(group: Group, send: pa.Table, *, missed_ns: int = NEVER) -> tupl
 
     Args:
         group: The run's rows of one partition.
-        send: The record's row of `sends`; an empty table if the row is unknown.
+        send: The record's row of `sends`; an empty table if the row is unknown. A plain send has no
+            marker, so nothing is excused.
         missed_ns: When the marker was missing. Elections and losses that began later do not count.
     """
-    if not send.num_rows:
+    if not present(send, "txn_id").any():
         return ()
     offset, begun_ns, known_ns = (
         int(ints(send, name)[0]) for name in ("offset", "invoke_ns", "complete_ns")

@@ -368,3 +368,23 @@ def test_without_logs_readers_are_held_back_only_where_a_transaction_was_seen_to
     assert missed() == missed("log-0-1") == [B]
     assert missed("log-0-0") == []
     assert missed("log-0-0", early=True) == [B], "what is stable stays so"
+
+
+@pytest.mark.parametrize(("txn_id", "excuses"), [(1, ("unclean-election",)), (None, ())])
+def test_a_plain_send_that_a_read_skips_has_no_marker_that_was_lost(
+    txn_id: int | None, excuses: tuple[str, ...]
+) -> None:
+    """A keyed run has transactions and plain sends; all logs hold both records."""
+    stable = {"isolation": "read_committed"}
+    about = facts(plan={"workload": "keyed", "keys": 4, **UNCLEAN})
+    on = group(
+        about,
+        sends=[{**ack(A, 0), "txn_id": txn_id}, ack(B, 1, op=2)],
+        polls=[{**read(B, 1), **stable}],
+        final_reads=[{**final_read(2), **stable}],
+        leadership=[*LED, elected(3, 5, 9, unclean=True)],
+        replica_records=[row for each in range(1, 4) for row in log(f"n{each}", (4, A), (4, B))],
+        replica_states=[state(f"n{each}", 2) for each in range(1, 4)],
+    )
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (0, excuses, ())
