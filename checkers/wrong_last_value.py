@@ -18,6 +18,9 @@ What would not prove it:
   (`cleaned`). A tombstone with an unknown offset counts as such a later record.
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
+- A record that an unclean election, or a loss on the disks of all replicas, may have removed.
+- A record that a cleaner removed because of a later record of the key, if an unclean election then
+  removed the later record.
 
 A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
 old value and never learns that this value was deleted. So a deleted value is an anomaly only in two
@@ -41,7 +44,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkers.acknowledger import moved
-from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns
+from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns, successor_taken
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
@@ -276,7 +279,9 @@ def _labels(group: Group, wrong: Wrong) -> Labels:
     mine = ints(sends, "value") == wrong.value
     acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
     excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
-    if took_value_at(group, wrong.offset, [wrong.value]):
+    taken = took_value_at(group, wrong.offset, [wrong.value])
+    # Because of a later record, a cleaner removes the older ones, too.
+    if taken or (wrong.shown < 0 and successor_taken(group, wrong.value, wrong.offset)):
         excuses.append(Excuse.UNCLEAN.value)
     if READ in wrong.places:
         excuses += marker_lost(group, select(sends, mine))
