@@ -18,7 +18,8 @@ What would not prove it:
   (`cleaned`). A tombstone with an unknown offset counts as such a later record.
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
-- A record that an unclean election, or a loss on the disks of all replicas, may have removed.
+- A record that an unclean election, or a loss on the disks of all replicas, may have removed. But
+  if the last leader's log has the record, replicas in sync and final reads must have it, too.
 - A record that a cleaner removed because of a later record of the key, if an unclean election then
   removed the later record.
 
@@ -274,12 +275,24 @@ def _check(group: Group) -> Findings:
     return replace(found, unshown=(*found.unshown, f"{why} value could not be detected there"))
 
 
+def _stood(group: Group, wrong: Wrong) -> bool:
+    """Return whether the record was in the last leader's log when each place was last in sync.
+
+    After the recovery, the members of the ISR and the final reads follow this leader, or a leader
+    from the same ISR. So nothing that happened before took the record from these places.
+    """
+    log, place = group.final_log, (np.array([wrong.offset]), np.array([wrong.value]))
+    synced = group.facts.recovered and {*wrong.places} - {READ} <= final_isr(group)
+    return synced and log is not None and bool(log.holds(*place)[0])
+
+
 def _labels(group: Group, wrong: Wrong) -> Labels:
     sends = group.committed
     mine = ints(sends, "value") == wrong.value
     acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
-    excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
-    taken = took_value_at(group, wrong.offset, [wrong.value])
+    stood = _stood(group, wrong)
+    excuses = [] if stood else list(lost_on_disks(group, wrong.offset, acked_ns))
+    taken = not stood and took_value_at(group, wrong.offset, [wrong.value])
     # Because of a later record, a cleaner removes the older ones, too.
     if taken or (wrong.shown < 0 and successor_taken(group, wrong.value, wrong.offset)):
         excuses.append(Excuse.UNCLEAN.value)
