@@ -34,7 +34,7 @@ from checkers.group_reasons import coordinators
 from checkers.positions import SUBSCRIBE
 from checkers.protocol import Excuse, Labels, Premise
 from checkers.reigns import ENDING, GROUPS, LATE_NS
-from checkers.state_losses import disk_reasons
+from checkers.state_losses import disk_reasons, unclean_by
 from results.record.clock import NS_PER_S
 from results.record.identities import group_of
 from results.record.plan import Plan
@@ -254,8 +254,8 @@ def labels(group: Group, known_ns: int, missed_ns: int) -> Labels:
     """
     facts = group.facts
     excuses = disk_reasons(facts, GROUPS, known_ns=known_ns, needed_ns=missed_ns)
-    quiet = was_quiet(group, known_ns, missed_ns)
-    if facts.plan.unclean_elections and not quiet:
+    unclean = facts.plan.unclean_elections and unclean_by(facts, GROUPS, by_ns=missed_ns)
+    if unclean and not was_quiet(group, known_ns, missed_ns):
         excuses.add(Excuse.UNCLEAN.value)
     broken = (Premise.WHOLE_RECORD.value,) if facts.cut_streams else ()
     return tuple(sorted(excuses)), broken

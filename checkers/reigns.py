@@ -51,6 +51,7 @@ class Reign:
         until_ns: The epoch did not end after this time.
         replaced_ns: The next epoch did not begin after this time. A leader that is cut off may not
             know this.
+        unclean: Whether some copy of the log says that the leader was outside of the ISR.
     """
 
     topic: str
@@ -60,6 +61,7 @@ class Reign:
     from_ns: int
     until_ns: int
     replaced_ns: int = UNENDED_NS
+    unclean: bool = False
 
     @property
     def node(self) -> str:
@@ -92,7 +94,7 @@ def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
         leadership: Rows of `leadership`.
         quorum_states: Rows of `quorum_states`.
     """
-    entries = _entries(leadership)
+    entries, unclean = _entries(leadership), _unclean(leadership)
     spans = _Spans(quorum_states)
     found: list[Reign] = []
     for (topic, partition), epochs in sorted(entries.items()):
@@ -110,6 +112,7 @@ def reigns(leadership: pa.Table, quorum_states: pa.Table) -> tuple[Reign, ...]:
                     from_ns=spans.not_before(at),
                     until_ns=replaced_ns,
                     replaced_ns=replaced_ns,
+                    unclean=(topic, partition, epoch) in unclean,
                 )
             )
     return tuple(found)
@@ -146,6 +149,14 @@ def _entries(leadership: pa.Table) -> _Entries:
         leaders, first = epochs.get(epoch, (set(), at))
         epochs[epoch] = ({*leaders, leader}, min(first, at))
     return found
+
+
+def _unclean(leadership: pa.Table) -> set[tuple[str, int, int]]:
+    """Return topic, partition and epoch of each unclean election in the controllers' log."""
+    told = equal(leadership, "source", Source.METADATA_LOG)
+    rows = select(leadership, told & equal(leadership, "unclean", True))  # noqa: FBT003 - a value
+    numbers = (ints(rows, name).tolist() for name in ("partition", "leader_epoch"))
+    return {*zip(texts(rows, "topic"), *numbers, strict=True)}
 
 
 class _Spans:

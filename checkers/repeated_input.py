@@ -9,11 +9,11 @@ rejects a commit by a member that was replaced (KIP-447). So each input takes ef
 (KIP-129), even if members, coordinators and leaders fail.
 
 What would not prove it: a transaction whose commit request got no response, and whose records no
-reader received. The anomaly is allowed if an unclean election may have lost the group's offset. It
-is also allowed if the disks of every replica may have lost that offset before the last of the
-transactions ended. A loss of outputs changes no offset of the group. But the loss may include the
-marker of an abort. Then readers get records of an aborted transaction. So losses of outputs count
-if only readers show that one of the transactions committed.
+reader received. The anomaly is allowed if an unclean election, or the disks of every replica, may
+have lost the group's offset before the last of the transactions ended. A loss of outputs changes no
+offset of the group. But the loss may include the marker of an abort. Then readers get records of an
+aborted transaction. So losses of outputs count if only readers show that one of the transactions
+committed.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ from checkers.handled import (
 )
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Scope, Waits
 from checkers.reigns import GROUPS, TRANSACTIONS
-from checkers.state_losses import disk_reasons
+from checkers.state_losses import disk_reasons, unclean_by
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -66,10 +66,12 @@ def _labels(group: Group, found: Handled, at: int) -> Labels:
     ended_ns = ints(ops, "complete_ns")
     last_ns = int(ended_ns.max()) if (ended_ns >= 0).all() else NEVER
     topic, _, partition = input_at(found, at)[0].rpartition("-")
-    topics = (topic, GROUPS, TRANSACTIONS)
-    lost = disk_reasons(group.facts, *topics, partition=int(partition), needed_ns=last_ns)
+    topics, number = (topic, GROUPS, TRANSACTIONS), int(partition)
+    lost = disk_reasons(group.facts, *topics, partition=number, needed_ns=last_ns)
     excuses, broken = labels_of(group, found, at, outputs=False)
-    return tuple(sorted(lost | ({*excuses} & {Excuse.UNCLEAN.value}))), broken
+    if unclean_by(group.facts, *topics, by_ns=last_ns, partition=number):
+        lost |= {*excuses} & {Excuse.UNCLEAN.value}
+    return tuple(sorted(lost)), broken
 
 
 def _describe(group: Group, found: Handled, at: int) -> Anomaly:

@@ -21,7 +21,7 @@ from checkers.disk_losses import TOLD_LATE_NS
 from checkers.facts import DiskLoss, RunFacts
 from checkers.group import Group
 from checkers.protocol import Excuse
-from checkers.reigns import GROUPS, SHARES, TRANSACTIONS
+from checkers.reigns import GROUPS, SHARES, TRANSACTIONS, Reign
 from checkers.unclean_elections import unclean_elections
 from results.record.plan import Plan
 from results.record.shares import STATE_COPIES
@@ -48,11 +48,38 @@ def losses(group: Group, *topics: str, known_ns: int = -1, missed_ns: int = NEVE
     facts, place = group.facts, (group.topic, *topics)
     times = {"known_ns": known_ns, "needed_ns": missed_ns}
     found = disk_reasons(facts, *place, partition=group.partition, **times)
-    elsewhere = facts.plan.unclean_elections and not was_quiet(group, known_ns, missed_ns)
+    elsewhere = facts.plan.unclean_elections and unclean_by(facts, *topics, by_ns=missed_ns)
+    elsewhere = elsewhere and not was_quiet(group, known_ns, missed_ns)
     anything = np.array([NEVER]), np.array([known_ns])
     if elsewhere or unclean_elections(group).took(*anything, missed_ns=missed_ns).any():
         found.add(Excuse.UNCLEAN.value)
     return sorted(found)
+
+
+def unclean_by(facts: RunFacts, *topics: str, by_ns: int, partition: int | None = None) -> bool:
+    """Return whether an unclean election of some topics may have begun by a time.
+
+    If the controllers' log does not show all leader epochs of a topic, the function assumes one.
+
+    Args:
+        facts: The run.
+        topics: The topics. If `partition` is given, it belongs to those that are not internal.
+        by_ns: The last time at which the state was needed. Later elections do not count.
+        partition: The partition of these topics.
+    """
+    return any(_unclean_by(facts, topic, partition, by_ns) for topic in topics)
+
+
+def _unclean_by(facts: RunFacts, topic: str, partition: int | None, by_ns: int) -> bool:
+    epochs: dict[int, list[Reign]] = {}
+    for each in facts.reigns:
+        if each.topic == topic and (topic in _COPIES or each.partition == partition):
+            epochs.setdefault(each.partition, []).append(each)
+    shown = {*epochs} == ({*range(len(epochs))} if topic in _COPIES else {partition})
+    # A log that begins with a snapshot does not show the elections before the snapshot.
+    whole = all(led[-1].epoch < len(led) for led in epochs.values())
+    took = (each for led in epochs.values() for each in led if each.unclean)
+    return not (epochs and shown and whole) or any(each.from_ns <= by_ns for each in took)
 
 
 def disk_reasons(

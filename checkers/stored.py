@@ -362,7 +362,9 @@ def _commits_kept_on(paths: RunPaths) -> frozenset[str]:
 
 def _reigns(paths: RunPaths, quorum: pa.Table, faults: Iterable[Disturbance]) -> tuple[Reign, ...]:
     """Return all leader epochs with their times. A leader that is cut off may continue to lead."""
-    columns = ["topic", "partition", "source", "leader", "leader_epoch", "log_offset"]
+    columns = [
+        "topic", "partition", "source", "leader", "leader_epoch", "log_offset", "unclean",
+    ]  # fmt: skip
     cut_off = (
         (node, each.begun_ns, each.ended_ns)
         for each in faults

@@ -292,6 +292,28 @@ def led(epoch: int, from_s: int, until_s: int) -> Reign:
                  until_ns=until_s * S)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("reigns", "excused"),
+    [
+        ((), True),  # Nobody knows.
+        ((led(0, 0, 15), led(1, 10, 90)), False),
+        ((led(0, 0, 15), replace(led(1, 10, 90), unclean=True)), True),
+        ((led(0, 0, 90), replace(led(1, 22, 90), unclean=True)), False),  # After the answer.
+        ((led(1, 0, 90),), True),  # What came before is in a snapshot.
+        ((replace(led(0, 0, 90), partition=1),), True),  # The rest of the topic is disputed.
+        ((led(0, 0, 90), replace(led(0, 0, 90), partition=1)), False),
+    ],
+)
+def test_the_controllers_log_shows_if_an_unclean_election_may_have_cost_commits(
+    reigns: tuple[Reign, ...],
+    excused: bool,  # noqa: FBT001 - a case
+) -> None:
+    plan = {"broker": {"unclean.leader.election.enable": "true"}}
+    rows = [commit(9, 20, op=1), fetch(4, 21)]
+    (anomaly,) = found(LOST, group(about(plan=plan, reigns=reigns), commits=rows)).anomalies
+    assert anomaly.excuses == ("unclean-election",) * excused
+
+
 CUT_OFF = (led(0, 0, 40), led(1, 20, 90))
 """The first coordinator was cut off until 40 s, and may have answered all the time."""
 

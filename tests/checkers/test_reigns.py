@@ -63,6 +63,16 @@ def test_an_epoch_begins_and_ends_where_its_entries_were_committed() -> None:
     assert second[3] > 1_000_000, "nothing ended it"
 
 
+def test_an_epoch_is_unclean_if_some_copy_of_the_log_says_so() -> None:
+    again = {**entry(1, 1, 12), "unclean": True}
+    rows = [entry(1, 0, 7), entry(1, 1, 12), again, {**again, "source": "metadata", "leader": 3}]
+    tables = (
+        pa.Table.from_pylist(each, schema=TABLES[name])
+        for name, each in (("leadership", rows), ("quorum_states", LOOKS))
+    )
+    assert [(each.epoch, each.unclean) for each in reigns(*tables)] == [(0, False), (1, True)]
+
+
 def test_when_what_lies_below_each_high_watermark_was_committed() -> None:
     states = pa.Table.from_pylist(LOOKS[:3], schema=TABLES["quorum_states"])
     quorum = QuorumFacts(commits=commits(states))

@@ -91,6 +91,33 @@ def test_an_unclean_election_of_its_partition_allows_it() -> None:
     assert told.excuses == ("unclean-election",)
 
 
+@pytest.mark.parametrize(
+    ("topic", "from_s", "excuses"),
+    [
+        (GROUPS, 2, ("unclean-election",)),
+        (TRANSACTIONS, 2, ("unclean-election",)),
+        ("log-0", 2, ("unclean-election",)),
+        ("log-1", 2, ()),
+        *((topic, 3, ()) for topic in (GROUPS, TRANSACTIONS, "log-0")),
+    ],
+)
+def test_an_unclean_election_after_the_last_of_them_ended_allows_nothing(
+    topic: str, from_s: int, excuses: tuple[str, ...]
+) -> None:
+    broker = {"unclean.leader.election.enable": "true"}
+    rows = [handles(4, 1, excuse="unclean-election"), handles(4, 2)]
+    on = pipeline(rows, [DONE, effect(2, "committed")])
+    led = [
+        Reign(topic=each, partition=0, leader=1, epoch=epoch, from_ns=epoch * from_s * S,
+              until_ns=99 * S, unclean=epoch > 0 and each == topic)
+        for each in (GROUPS, TRANSACTIONS, "log-0", "log-1")
+        for epoch in (0, 1)
+    ]  # fmt: skip
+    told = facts(plan={**PIPELINE, "broker": broker}, reigns=tuple(led))
+    (anomaly,) = found(CHECKER, replace(on, facts=told)).anomalies
+    assert anomaly.excuses == excuses
+
+
 def test_a_record_that_a_transaction_was_given_twice_is_one_input() -> None:
     assert places(CHECKER, [handles(4, 1), handles(4, 1)], DONE) == []
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from checkers import skipped_input
 from checkers.facts import DiskLoss
 from checkers.handled import effects, inputs
+from checkers.reigns import GROUPS, TRANSACTIONS, Reign
 from results.record.milestones import OPEN, Milestone
 from tests.broken.corpus import Spot, broken, innocent, spot_of
 from tests.broken.pipelines import by_committed, committed, inputs_of, never_answered
@@ -112,6 +113,20 @@ def test_disks_may_have_cost_positions_and_decisions_as_well(
 def test_unclean_elections_may_have_cost_anything(on: str, excuse: str) -> None:
     plan = {**PIPELINE, "broker": {"unclean.leader.election.enable": on}}
     (row,) = inputs(group(facts(plan=plan), transforms=[TRANSFORMED])).to_pylist()
+    assert row["excuse"] == excuse
+
+
+@pytest.mark.parametrize(("unclean", "excuse"), [(True, "unclean-election"), (False, "")])
+def test_unclean_elections_that_did_not_take_place_cost_nothing(unclean: bool, excuse: str) -> None:  # noqa: FBT001 - a case
+    plan = {**PIPELINE, "broker": {"unclean.leader.election.enable": "true"}}
+    led = tuple(
+        Reign(topic=topic, partition=0, leader=1 + epoch, epoch=epoch, from_ns=epoch * S,
+              until_ns=99 * S, unclean=unclean and epoch == 1)
+        for topic in (GROUPS, TRANSACTIONS)
+        for epoch in (0, 1)
+    )  # fmt: skip
+    about = facts(plan=plan, reigns=led)
+    (row,) = inputs(group(about, transforms=[TRANSFORMED])).to_pylist()
     assert row["excuse"] == excuse
 
 
