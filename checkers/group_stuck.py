@@ -19,7 +19,8 @@ partition's leader or the client returns empty polls.
 What would not prove it: a partition that accepted no message (`unavailable` reports it). A stopped
 machine does not count. An incomplete record of polls does not count either. If clients were stopped
 before the limit was over, nothing is proved. If, in such a run, the group got nothing at all after
-the last heal, this is a gap. Times count from the last heal until clients were stopped.
+the last heal, this is a gap. It is also a gap if only joins kept each part within the limit. Times
+count from the last heal until clients were stopped.
 """
 
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ class Stuck:
         messages: The number of messages that the partition accepted after the last heal, or after
             the group's last read.
         served: Whether the group got anything after the last heal.
+        awake_s: How long the group got nothing in all, without the silences, in seconds.
     """
 
     group_id: str
@@ -65,6 +67,7 @@ class Stuck:
     until_ns: int
     messages: int
     served: bool
+    awake_s: float
 
     @property
     def lasted_s(self) -> float:
@@ -108,8 +111,10 @@ def _check(group: Group) -> Findings:
         return Findings(rows=0, unshown=(why,))
     last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
     without = _without(group, taken, last_ns, ended_ns)
-    proven = [each for each in without if each.lasted_s > facts.plan.budgets.group_s]
-    unproven = [each for each in without if each not in proven and not each.served]
+    budget_s = facts.plan.budgets.group_s
+    proven = [each for each in without if each.lasted_s > budget_s]
+    open_ = [each for each in without if not each.served or each.awake_s > budget_s]
+    unproven = [each for each in open_ if each not in proven]
     return findings(
         len(groups(facts.plan)) - len(unproven),
         proven,
@@ -168,6 +173,7 @@ def _without(
                 until_ns=until_ns,
                 messages=int((later_ns < until_ns).sum()),
                 served=served,
+                awake_s=_awake_ns(facts, first_ns, ended_ns) / NS_PER_S,
             )
         )
     return found
@@ -178,6 +184,13 @@ def _awake_ns(facts: RunFacts, since_ns: int, until_ns: int) -> int:
 
 
 def _unproven(group: Group, stuck: Stuck) -> str:
+    if stuck.served:
+        return (
+            f"group {stuck.group_id} got no more records of {group.place} for"
+            f" {stuck.awake_s:.3f} s, which is longer than the budget of"
+            f" {group.facts.plan.budgets.group_s:g} s, but its members joined too often to blame"
+            " the brokers"
+        )
     return (
         f"group {stuck.group_id} got no record of {group.place} after the last heal, and clients"
         f" continued for {stuck.lasted_s:.3f} s after the partition accepted a message; the"
