@@ -36,8 +36,10 @@ each epoch adds only one acquisition. If an old leader still delivers records, t
 acquisition, because the share coordinator refuses the old leader's writes.
 
 If the check skipped a record that no member received, this is a gap, and the verdict is unknown.
-The anomaly is allowed if an unclean election may have lost the group's state. It is also allowed if
-the disks of every replica may have lost that state. Then a skipped record is no gap, either.
+The anomaly is allowed if an unclean election, or the disks of every replica, may have lost the
+group's state of the record, or records of the partition. Such a loss counts only if it began before
+the group had finished. A loss of state that was over before the send does not count. If a loss
+allows the anomaly, a skipped record is no gap, either.
 """
 
 import numpy as np
@@ -61,7 +63,8 @@ from checkers.findings import anomaly_at, could_not_show, findings, number_in, s
 from checkers.group import Group
 from checkers.group_reasons import served_by
 from checkers.positions import SUBSCRIBE
-from checkers.protocol import DISK_DOUBTS, Chapter, Checker, During, Findings, Promise
+from checkers.protocol import DISK_DOUBTS, Chapter, Checker, During, Findings, Labels, Promise
+from checkers.state_losses import losses
 from results.record.clock import NS_PER_S
 from results.record.identities import group_of
 from results.record.milestones import DRAINED
@@ -91,14 +94,17 @@ def _check(group: Group) -> Findings:
     missed = ~is_in(kept, given) & ~np.isin(ints(kept, "offset"), unread)
     chances = _chances(group, sent_ns, ints(kept, "leader_epoch"), drained.at_ns)
     judged = chances < limit(group.facts.plan)
-    labels = labels_of(group)
-    allowed = any(each not in DISK_DOUBTS for each in labels[0])
+    labels = {
+        row: _labels(group, int(sent_ns[row]), drained.at_ns)
+        for row in np.flatnonzero(missed).tolist()
+    }
+    open_ = [row for row in labels if not judged[row] and DISK_DOUBTS.keys() >= {*labels[row][0]}]
     found = findings(
         int(judged.sum()),
         np.flatnonzero(missed & judged).tolist(),
         lambda row: _describe(group, kept.slice(int(row), 1), int(sent_ns[row]), drained.at_ns),
-        lambda _: labels,
-        gaps=() if allowed else _in_doubt(group, select(kept, missed & ~judged)),
+        lambda row: labels[row],
+        gaps=_in_doubt(group, take(kept, np.array(open_, dtype=np.int64))),
     )
     return could_not_show(
         found,
@@ -114,6 +120,16 @@ def _asked(group: Group) -> pa.Table:
     """Return the final reads' records below the offset up to which the group's lag was queried."""
     kept, reads = group.final_polls, group.table("final_reads")
     return select(kept, ints(kept, "offset") < ints(reads, "target_end").max(initial=0))
+
+
+def _labels(group: Group, sent_ns: int, drained_ns: int) -> Labels:
+    """Return the excuses and broken premises for a record that no member got.
+
+    The state of a record is newer than the record. But the group's start offset may be older, and
+    may be beyond the end of a log that the partition lost before the record was sent.
+    """
+    excuses, broken = labels_of(group, sent_ns, drained_ns)
+    return tuple(sorted({*excuses, *losses(group, missed_ns=drained_ns)})), broken
 
 
 def _in_doubt(group: Group, lost: pa.Table) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from checkers import never_delivered
 from checkers.facts import DiskLoss
-from checkers.reigns import SHARES
+from checkers.reigns import GROUPS, SHARES
 from results.record.terms import Validity
 from tests.broken.corpus import Spot, broken, innocent
 from tests.broken.record import Record
@@ -137,13 +137,42 @@ def test_what_may_have_been_given_up_leaves_a_gap_only_if_nobody_was_delivered_i
     assert found(CHECKER, shared(about(), all_of_it, assignments=BUSY)).gaps == ()
     unclean = {"broker": {"unclean.leader.election.enable": "true"}}
     told = about()
-    allowed = replace(told, plan=told.plan.model_copy(update=unclean))
-    assert found(CHECKER, shared(allowed, LOST, assignments=BUSY)).gaps == ()
+    for faults, doubted in (((), True), ((fault(90 * S),), False)):
+        plan = told.plan.model_copy(update=unclean)
+        on = shared(replace(told, plan=plan, disturbances=faults), LOST, assignments=BUSY)
+        assert bool(found(CHECKER, on).gaps) is doubted
     lost = DiskLoss(nodes=frozenset({"n1"}), topic=SHARES, partition=0, end_after=0, end_before=1,
-                    until_ns=S, excuse="power-loss")  # fmt: skip
+                    until_ns=80 * S, excuse="power-loss")  # fmt: skip
     for losses, doubted in (((lost,), True), ((replace(lost, nodes=frozenset(NODES)),), False)):
         on = shared(replace(told, disk_losses=losses), LOST, assignments=BUSY)
         assert bool(found(CHECKER, on).gaps) is doubted
+
+
+@pytest.mark.parametrize(
+    ("topic", "began_s", "until_s", "excuses"),
+    [
+        # State that was lost 2 s before the record was sent, or earlier, was not the record's.
+        (SHARES, 1, 77, ()),
+        (SHARES, 1, 78, ("power-loss",)),
+        (GROUPS, 1, 77, ()),
+        # But the group's start may lie beyond the end of a log that was lost.
+        ("log-0", 1, 77, ("power-loss",)),
+        *((topic, 100, 110, ("power-loss",)) for topic in (SHARES, "log-0")),
+        *((topic, 101, 110, ()) for topic in (SHARES, GROUPS, "log-0")),
+    ],
+)
+def test_only_what_was_lost_since_the_send_and_before_the_end_allows_it(
+    topic: str, began_s: int, until_s: int, excuses: tuple[str, ...]
+) -> None:
+    lost = tuple(
+        DiskLoss(nodes=frozenset({node}), topic=topic, partition=0, end_after=0, end_before=1,
+                 until_ns=until_s * S, began_ns=began_s * S, excuse="power-loss")
+        for node in NODES
+    )  # fmt: skip
+    on = about(disk_losses=lost)
+    (anomaly,) = found(CHECKER, shared(on, LOST)).anomalies
+    assert anomaly.excuses == excuses
+    assert bool(found(CHECKER, shared(on, LOST, assignments=BUSY)).gaps) is not bool(excuses)
 
 
 def test_a_group_with_a_lower_limit_gives_up_sooner() -> None:
