@@ -16,8 +16,8 @@ the broker sets (`LogAppendTime`) does not count. Headers do not count in a mess
 headers. Records of old runs, before messages had such contents, do not count. A fault that flips a
 bit excuses nothing, because after the fault the checksum is wrong. But a log cleaner copies records
 without verifying their checksum, and computes a new checksum. So in a compacted topic, damage is
-allowed in the flipped batch and in all later batches. What a reader got before the fault began is
-not allowed.
+allowed in the flipped batch and in all later batches. Damage that a reader got before the fault
+began is not allowed.
 """
 
 from dataclasses import dataclass
