@@ -5,19 +5,16 @@ a transaction, the transaction committed. Then no member of the group got any re
 partition for longer than the plan's limit `[budgets] group_s`. The limit counts from the first such
 acknowledgement. The check also reports a group that first got records, and then no more records. In
 that case, the period begins at the first message that was acknowledged after the group's last read.
+Messages that the group got do not count: a member may get a message before it is acknowledged.
 The period ends when clients were stopped. In the second case, later joins of members divide it, and
 the longest part counts.
-
-Messages that the group got do not count: a member may get a message before it is acknowledged. If
-members go back and get only what the group got before, this is no read. But a group whose position
-was lost may get all records again.
 
 Why it proves something: a group assigns every partition to one of its members. If a member dies,
 its session expires, and its partitions go to other members. These members continue from the
 committed offset. So the group must get all new messages. The run's members subscribe to all topics
 (in a pipeline: to all input topics), poll all the time, and rejoin if they are removed. If a group
 reads nothing from a partition, no member has the partition, or the member's offset is wrong, or the
-partition's leader or the client returns no new records.
+partition's leader or the client returns empty polls.
 
 What would not prove it: a partition that accepted no message (`unavailable` reports it). A stopped
 machine does not count. An incomplete record of polls does not count either. If clients were stopped
@@ -33,18 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.calm import silent_ns
-from checkers.columns import (
-    NONE,
-    Ints,
-    Mask,
-    equal,
-    ints,
-    order_of,
-    select,
-    take,
-    texts,
-    within,
-)
+from checkers.columns import NONE, Mask, equal, ints, select, texts, within
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, with_stacks
 from checkers.group import Group
@@ -123,7 +109,8 @@ def _check(group: Group) -> Findings:
             " detected"
         )
         return Findings(rows=0, unshown=(why,))
-    without = _without(group, taken, (facts.calm_from_ns, ended_ns))
+    last_ns = _last_reads(group, facts.calm_from_ns, ended_ns)
+    without = _without(group, taken, last_ns, ended_ns)
     budget_s = facts.plan.budgets.group_s
     proven = [each for each in without if each.lasted_s > budget_s]
     open_ = [each for each in without if not each.served or each.awake_s > budget_s]
@@ -137,27 +124,13 @@ def _check(group: Group) -> Findings:
     )
 
 
-def _reads(group: Group, calm_ns: int, until_ns: int) -> dict[str, tuple[Ints, int]]:
-    """Return, for each group, the values that it got, and the last time at which it moved on.
-
-    A group moves on if it gets a value for the first time, or an offset above all that it got since
-    the heal. An unknown value (-1) counts each time. The time is -1 if the group got nothing.
-    """
-    polls, plan = group.table("polls"), group.facts.plan
-    ok = equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "complete_ns") < until_ns)
-    got = select(polls, ok)
-    got = take(got, order_of(ints(got, "complete_ns")))
-    processes, at = np.unique(ints(got, "process"), return_inverse=True)
-    ids = np.array([group_id_of(plan, each) or "" for each in processes.tolist()], dtype=np.str_)
-    reads = {}
-    for group_id in groups(plan):
-        mine = select(got, ids[at] == group_id)
-        values, times, offsets = (ints(mine, name) for name in ("value", "complete_ns", "offset"))
-        reached = np.maximum.accumulate(np.where(times >= calm_ns, offsets, NONE))
-        moved = (values == NONE) | (offsets > np.append(NONE, reached)[:-1])
-        moved[np.unique(values, return_index=True)[1]] = True
-        reads[group_id] = values, int(times[moved].max(initial=NONE))
-    return reads
+def _last_reads(group: Group, calm_ns: int, until_ns: int) -> dict[str | None, int]:
+    """Return, for each group, the time at which it last got a record after the last heal."""
+    polls = group.table("polls")
+    times = ints(polls, "complete_ns")
+    read = equal(polls, "outcome", Outcome.OK.value) & (times >= calm_ns) & (times < until_ns)
+    times_ns = _times(group, select(polls, read), "complete_ns")
+    return {group_id: max(each) for group_id, each in times_ns.items()}
 
 
 def _times(group: Group, rows: pa.Table, name: str) -> dict[str | None, list[int]]:
@@ -169,17 +142,24 @@ def _times(group: Group, rows: pa.Table, name: str) -> dict[str | None, list[int
     return times
 
 
-def _without(group: Group, taken: pa.Table, span: tuple[int, int]) -> list[Stuck]:
-    """Return the groups that did not get the last messages in a time span."""
-    facts, moves, (calm_ns, ended_ns) = group.facts, group.table("assignments"), span
+def _without(
+    group: Group, taken: pa.Table, read_ns: dict[str | None, int], ended_ns: int
+) -> list[Stuck]:
+    """Return the groups that did not get the last messages."""
+    facts, moves = group.facts, group.table("assignments")
     joined_ns = _times(group, select(moves, equal(moves, "kind", SUBSCRIBE)), "time_ns")
-    taken_ns = ints(taken, "complete_ns")
+    polls, taken_ns = group.table("polls"), ints(taken, "complete_ns")
+    ok = equal(polls, "outcome", Outcome.OK.value) & (ints(polls, "complete_ns") < ended_ns)
+    processes, values = ints(polls, "process")[ok], ints(polls, "value")[ok]
+    readers = np.unique(processes)
+    ids = [group_id_of(facts.plan, each) for each in readers.tolist()]
     found = []
-    for group_id, (values, read_ns) in _reads(group, calm_ns, ended_ns).items():
-        served = read_ns >= calm_ns
+    for group_id in groups(facts.plan):
+        served = group_id in read_ns
         # A member may get a message before its sender gets the acknowledgement.
-        unread = ~within(ints(taken, "value"), values)
-        later_ns = taken_ns[unread & (taken_ns > (read_ns if served else NONE))]
+        mine = within(processes, readers[[each == group_id for each in ids]])
+        unread = ~within(ints(taken, "value"), values[mine])
+        later_ns = taken_ns[unread & (taken_ns > read_ns.get(group_id, NONE))]
         if not len(later_ns):
             continue
         # A join moves partitions of all members. That takes time and is not a broker's fault.
@@ -233,7 +213,7 @@ def _describe(group: Group, stuck: Stuck) -> Anomaly:
     return anomaly_at(
         group,
         NAME,
-        sentence=f"no member of group {stuck.group_id} got a new record of {group.place} from"
+        sentence=f"no member of group {stuck.group_id} got a record of {group.place} from"
         f" {seconds(stuck.since_ns)} to {seconds(stuck.until_ns)}, although the"
         f" partition had {stuck.messages} unread messages; the budget is"
         f" {budget:g} s; the last heal was at {seconds(calm_ns)}",
@@ -295,8 +275,8 @@ def _why(group: Group, found: Anomaly) -> str:
     who = f"{leader}," if leader else "a broker" if followers_serve(group) else "its leader"
     return (
         f"{held} and its position was offset {position}, where {log.node}'s log has"
-        f" records{given}: so {who} or its client returned no new"
-        f" records{_last_given(group, name, span[0])}{unanswered}"
+        f" records{given}: so {who} or its client returned empty"
+        f" polls{_last_given(group, name, span[0])}{unanswered}"
     )
 
 
@@ -441,8 +421,7 @@ CHECKER = Checker(
     " group got any of its records for longer than `group_s`. Or a group that got some"
     " records got no more for that long, though more messages came. In that case, the"
     " joins of members divide the time since the first of these messages, and the"
-    " longest part counts. A record in an ok poll of any member ends the period, unless the"
-    " group had got this record before, and this or a higher offset since the heal",
+    " longest part counts. A record in an ok poll of any member ends the period",
     waits=Waits.BUDGET,
     during=During.AFTER_HEAL,
 )

@@ -310,11 +310,11 @@ def test_a_member_whose_position_has_records_was_served_nothing() -> None:
     assert told == (
         "process 2 has been assigned the partition since 90.000 s and its position was offset 1,"
         " where n1's log has records, and other readers got 1 from there on: so n1, its leader in"
-        " epoch 0, or its client returned no new records"
+        " epoch 0, or its client returned empty polls"
     )
     anyone = calm(more={"broker": {"replica.selector.class": "a.Selector"}})
     told = stuck(anyone, moves, got(OF_NONE, 120, 2), replica_records=HELD, leadership=LED)
-    assert told.endswith(" from there on: so a broker or its client returned no new records")
+    assert told.endswith(" from there on: so a broker or its client returned empty polls")
 
 
 @pytest.mark.parametrize(
