@@ -26,9 +26,8 @@ final log, a tombstone may have been at any offset.
 
 Any other later record was truncated, or was replaced by a still later record of the key. Without
 the final log, every later record that was reported or read counts. Sends that certainly failed
-never count, and values that were never sent do not count. But a cleaner may have used a committed
-record that an unclean election then removed (`successor_taken`). If the keys are unknown
-(`Plan.keys`) or the run's streams are cut, a cleaner may have removed any record.
+never count, and values that were never sent do not count. If the keys are unknown (`Plan.keys`) or
+the run's streams are cut, a cleaner may have removed any record.
 """
 
 from dataclasses import dataclass
@@ -50,7 +49,7 @@ from checkers.columns import (
 )
 from checkers.facts import FINAL, RunFacts
 from checkers.group import Group, ReplicaLog
-from checkers.unclean_elections import took_value_at, unclean_elections
+from checkers.unclean_elections import unclean_elections
 from results.record.keys import are_tombstones, key_numbers
 from results.record.terms import Outcome
 from results.record.tuning import number_of
@@ -141,45 +140,6 @@ def may_stand(group: Group, values: Ints) -> Mask:
     sends = group.table("sends")
     open_sends = present(sends, "value") & ~equal(sends, "outcome", Outcome.FAIL.value)
     return within(values, ints(sends, "value")[open_sends])
-
-
-def successors(group: Group, value: int, offset: int) -> Mask:
-    """Return a mask of the sends of a record's key that may have been behind the record.
-
-    A cleaner may remove the record because of such a message, which may have been lost later.
-
-    Args:
-        group: The run's rows of one partition.
-        value: The record's value.
-        offset: The record's offset.
-    """
-    sends = group.table("sends")
-    values, offsets = ints(sends, "value"), ints(sends, "offset")
-    other = (values >= 0) & (values != value) & may_stand(group, values)
-    other &= (offsets < 0) | (offsets > offset)
-    key = keys_in(group, np.array([value], np.int64))
-    return np.asarray(other & (keys_in(group, values) == key), np.bool_)
-
-
-def successor_taken(group: Group, value: int, offset: int) -> bool:
-    """Return whether an unclean election may have taken a later record of a record's key.
-
-    A cleaner of the leader before may already have removed the record because of the later one.
-
-    Args:
-        group: The run's rows of one partition.
-        value: The record's value.
-        offset: The record's offset.
-    """
-    known = group.facts.compacted and group.facts.plan.keys > 0
-    if not known or not took_value_at(group, NEVER, [value]):
-        return False
-    sends, log = group.table("sends"), group.final_log
-    later = successors(group, value, offset)
-    if log is not None:
-        later &= ~within(ints(sends, "value"), log.values)
-    sent_ns = ints(sends, "invoke_ns")[later]
-    return bool(unclean_elections(group).took(np.full(len(sent_ns), NEVER), sent_ns).any())
 
 
 def latest(group: Group) -> Latest:

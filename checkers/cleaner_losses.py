@@ -7,8 +7,10 @@ sentences name such an abort.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from checkers.acknowledger import Acked, Acknowledger, cut_at, moved, read_whole, shrank
-from checkers.cleaned import successors
+from checkers.cleaned import keys_in, may_stand
 from checkers.columns import equal, ints, select, texts
 from checkers.facts import FINAL
 from checkers.group import Group, Leader, ReplicaLog
@@ -36,9 +38,7 @@ def removed_by_cleaner(group: Group, record: Acked, by: Sequence[Acknowledger]) 
     log = group.logs.get(FINAL, {}).get(node)
     if not group.facts.compacted or not group.shows_cuts or log is None:
         return ""
-    if moved(group) or not read_whole(group, node) or not group.facts.plan.keys:
-        return ""
-    if successors(group, record.value, record.offset).any():
+    if moved(group) or not read_whole(group, node) or _may_have_a_successor(group, record):
         return ""
     inside = log.start <= record.offset < log.read_end and log.at(record.offset) is None
     cut = cut_at(group, record, node) is not None or shrank(group, record, node)
@@ -66,6 +66,21 @@ def abort_before_final_read(group: Group, value: int) -> str:
     if group.final_log is None or not group.facts.compacted or READ_COMMITTED not in isolations:
         return ""
     return _without_its_marker(group, value, group.final_log)
+
+
+def _may_have_a_successor(group: Group, record: Acked) -> bool:
+    """Return whether another message of the record's key may have been behind the record.
+
+    The cleaner may remove the record because of such a message, which may have been lost later.
+    """
+    if not group.facts.plan.keys:
+        return True
+    sends = group.table("sends")
+    values, offsets = ints(sends, "value"), ints(sends, "offset")
+    other = (values >= 0) & (values != record.value) & may_stand(group, values)
+    other &= (offsets < 0) | (offsets > record.offset)
+    key = keys_in(group, np.array([record.value]))[0]
+    return bool((keys_in(group, values[other]) == key).any())
 
 
 def _copied(group: Group, record: Acked, epochs: set[int]) -> bool:

@@ -29,10 +29,9 @@ What would not prove it:
 With acks=1, perhaps only the leader has the record when it is acknowledged. The loss of the record
 is allowed if a fault or an election can have caused it (`weak_acks.py`). A loss is also allowed if
 a permitted unclean election may have lost the record, or if a power loss or a disk fault took the
-record from every replica. In a compacted topic, the election may also have lost a later record of
-the key, after a cleaner had removed this one. After a recovery, none of these excuses applies to a
-record that the last leader's log has, but a final read lacks. Such a record was not lost, so only
-the loss of its transaction's marker can excuse the reader.
+record from every replica. After a recovery, none of these excuses applies to a record that the last
+leader's log has, but a final read lacks. Such a record was not lost, so only the loss of its
+transaction's marker can excuse the reader.
 
 Reads that skip the offset of a lost record are a consequence of the loss. So such reads are
 reported with the lost write, not as a separate anomaly.
@@ -46,7 +45,7 @@ import pyarrow as pa
 
 from checkers.acknowledger import Acked, acknowledgers, evidence_of, named, read_whole
 from checkers.causes import cause_of_loss
-from checkers.cleaned import kept, successor_taken, uncleaned
+from checkers.cleaned import kept, uncleaned
 from checkers.cleaner_losses import abort_before_final_read
 from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select, texts, within
@@ -247,8 +246,7 @@ def _dropped(group: Group, loss: Loss) -> Labels:
         excuses.append(Excuse.ACKS.value)
     elif loss.weak and nobody_knows(group, *when):
         broken.append(Premise.SHOWN_CAUSE.value)
-    taken = took_value_at(group, loss.offset, [loss.value])
-    if taken or successor_taken(group, loss.value, loss.offset):
+    if took_value_at(group, loss.offset, [loss.value]):
         excuses.append(Excuse.UNCLEAN.value)
     return (*excuses, *lost_on_disks(group, loss.offset, loss.acked_ns)), tuple(broken)
 

@@ -19,9 +19,7 @@ What would not prove it:
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
 - A record that an unclean election, or a loss on the disks of all replicas, may have removed. But
-  if the last leader's log has the record, replicas in sync and final reads must have it, too.
-- A record that a cleaner removed because of a later record of the key, if an unclean election then
-  removed the later record.
+  no election removed it if the last leader's log has it, and if the replica was in sync again.
 
 A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
 old value and never learns that this value was deleted. So a deleted value is an anomaly only in two
@@ -45,7 +43,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from checkers.acknowledger import moved
-from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns, successor_taken
+from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
 from checkers.disk_losses import lost_on_disks
@@ -279,7 +277,8 @@ def _stood(group: Group, wrong: Wrong) -> bool:
     """Return whether the record was in the last leader's log when each place was last in sync.
 
     After the recovery, the members of the ISR and the final reads follow this leader, or a leader
-    from the same ISR. So nothing that happened before took the record from these places.
+    from the same ISR. So no election before took the record from these places. A disk fault may
+    have, because it can take records from the middle of a log.
     """
     log, place = group.final_log, (np.array([wrong.offset]), np.array([wrong.value]))
     synced = group.facts.recovered and {*wrong.places} - {READ} <= final_isr(group)
@@ -290,11 +289,8 @@ def _labels(group: Group, wrong: Wrong) -> Labels:
     sends = group.committed
     mine = ints(sends, "value") == wrong.value
     acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
-    stood = _stood(group, wrong)
-    excuses = [] if stood else list(lost_on_disks(group, wrong.offset, acked_ns))
-    taken = not stood and took_value_at(group, wrong.offset, [wrong.value])
-    # Because of a later record, a cleaner removes the older ones, too.
-    if taken or (wrong.shown < 0 and successor_taken(group, wrong.value, wrong.offset)):
+    excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
+    if not _stood(group, wrong) and took_value_at(group, wrong.offset, [wrong.value]):
         excuses.append(Excuse.UNCLEAN.value)
     if READ in wrong.places:
         excuses += marker_lost(group, select(sends, mine))

@@ -2,13 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from checkers.facts import DiskLoss, RunFacts, UncleanOrder
+from checkers.facts import DiskLoss, RunFacts
 from checkers.lost_write import CHECKER
 from results.record.declared import Declared
 from results.record.milestones import OPEN, Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.keyed import Sent, changed, partition, told_end, value
-from tests.checkers.keyed import about as keyed
 from tests.checkers.partition_rows import (
     RETENTION,
     A,
@@ -389,23 +387,4 @@ def test_a_plain_send_that_a_read_skips_has_no_marker_that_was_lost(
         replica_states=[state(f"n{each}", 2) for each in range(1, 4)],
     )
     (anomaly,) = found(CHECKER, on).anomalies
-    assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (0, excuses, ())
-
-
-@pytest.mark.parametrize(("key", "excuses"), [(0, ("unclean-election",)), (1, ())])
-def test_a_cleaner_may_have_removed_it_before_an_unclean_leader_lacked_a_later_one_of_its_key(
-    key: int, excuses: tuple[str, ...]
-) -> None:
-    """The first leader cleaned its log, died, cut the later record, and leads again."""
-    order = UncleanOrder(
-        topic="log-0", partition=0, after_epoch=0, epoch=1, leader="n2", began_ns=2 * S,
-        seen_ns=3 * S,
-    )  # fmt: skip
-    mark = {**told_end("n2", 2), "high_watermark": 2, "high_watermark_source": "fetch"}
-    later = Sent(value=value(key, 1), outcome="info", placed=False)
-    logs = {"n1": [(1, value(2))], "n2": [(0, value(0)), (1, value(2))]}
-    sends = [Sent(value=value(0)), Sent(value=value(2)), later]
-    on = partition(sends, logs, on=keyed(unclean_orders=(order,)), told=[mark])
-    rows = [elected(2, 1, 9, unclean=True), leads(2, 1, at=3 * S), leads(1, 2, at=4 * S)]
-    (anomaly,) = found(CHECKER, changed(on, "leadership", rows)).anomalies
     assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (0, excuses, ())

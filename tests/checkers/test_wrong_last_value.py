@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkers import wrong_last_value
-from checkers.facts import DiskLoss, Disturbance, RunFacts, UncleanOrder
+from checkers.facts import DiskLoss, Disturbance
 from checkers.findings import number_in, texts_in
 from checkers.group import Group
 from results.record.keys import is_tombstone, key_number
@@ -531,45 +531,10 @@ def test_a_final_read_gets_the_tombstone_that_the_last_leader_has() -> None:
     assert labels(changed(on, "leadership", rows)) == ((), ())
 
 
-def test_disks_took_nothing_from_a_replica_in_sync_that_the_last_leader_has() -> None:
+def test_disks_may_have_taken_a_record_from_the_middle_of_a_log() -> None:
     on = about(disk_losses=(LOSS,))
     logs = {"n1": LAST, "n2": [(1, OTHER), LAST[2]]}
-    assert labels(partition(TWO, logs, on=on)) == ((), ())
-
-
-def ordered(election: dict[str, Any]) -> RunFacts:
-    """A run with an unclean election that a fault asked for: n2 led in epoch 1 from 2 s on."""
-    told = {"after_epoch": 0, "epoch": 1, "leader": "n2", "began_ns": 2 * S, "seen_ns": 3 * S}
-    order = UncleanOrder(**{"topic": "log-0", "partition": 0, **told, **election})
-    return about(unclean_orders=(order,))
-
-
-@pytest.mark.parametrize(
-    ("later", "election", "left", "excuses"),
-    [
-        (Sent(value=value(0, 2), outcome="info", placed=False), {}, [], ("unclean-election",)),
-        (Sent(value=value(0, 2), outcome="info"), {}, [], ("unclean-election",)),
-        # What a cleaner removes goes with all that is older.
-        (Sent(value=value(0, 2), outcome="info"), {}, [(0, OLD)], ()),
-        (Sent(value=value(1, 2), outcome="info"), {}, [], ()),  # Of another key.
-        (Sent(value=value(0, 2), outcome="fail"), {}, [], ()),
-        # It was sent to the new leader, or to a later one.
-        (Sent(value=value(0, 2), outcome="info", at=4 * S), {}, [], ()),
-        (Sent(value=value(0, 2), outcome="info"), {"partition": 1}, [], ()),
-    ],
-)
-def test_a_cleaner_may_have_removed_it_before_an_unclean_leader_lacked_the_later_one(
-    later: Sent, election: dict[str, Any], left: list[tuple[int, int]], excuses: tuple[str, ...]
-) -> None:
-    """The leader before had both, and its cleaner left only the later one, which it then cut."""
-    mark = {**told_end("n2", 4), "high_watermark": 4, "high_watermark_source": "fetch"}
-    rows = [leads(2, 1), isr(1, 2, 3, epoch=1), elected(2, 1, 9, unclean=True)]
-    logs = {"n1": [*left, (1, OTHER), LAST[2]], "n2": LAST}
-    on = partition([*TWO, later], logs, on=ordered(election), told=[mark])
-    on = changed(on, "leadership", rows)
-    assert labels(on) == (excuses, ())
-    gone = partition([*TWO, later], {**logs, "n2": logs["n1"]}, on=ordered(election), told=[mark])
-    assert labels(changed(gone, "leadership", rows)) == (excuses, ())
+    assert labels(partition(TWO, logs, on=on)) == (("power-loss",), ())
 
 
 def in_transactions(on: Group) -> Group:
