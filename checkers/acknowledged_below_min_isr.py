@@ -4,13 +4,14 @@ Definition: for more than five seconds, leaders acknowledged sends with acks=all
 was too small. Each send began and ended while every answer of a broker named an ISR smaller than
 `min.insync.replicas`. No answer within four seconds of a send named an ISR of sufficient size. With
 ZooKeeper, the ISR that ZooKeeper stores counts like an answer. If the final log shows the leader
-epoch of an acknowledged record, answers about earlier epochs do not count.
+epoch of an acknowledged record, answers about earlier epochs do not count. This rule needs KRaft.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
 `min.insync.replicas` replicas are in sync. With a smaller ISR, fewer failures of brokers than
 promised can lose an acknowledged record. That holds even if no broker failed in this run. Only the
 leader of a record's epoch, or of a later epoch, acknowledges the record. A broker that is cut off
-may report the ISR of an earlier leader meanwhile.
+may report the ISR of an earlier leader meanwhile. With ZooKeeper, a leader may get its epoch before
+the news that its answers about the ISR come from.
 
 What would not prove it: acknowledgements within five seconds prove nothing, because a replica may
 have joined and left the ISR between two observations. Acknowledgements close to an answer with a
@@ -121,10 +122,11 @@ def _lasting(group: Group, sends: pa.Table) -> Iterator[_Low]:
 def _epochs(group: Group, sends: pa.Table) -> Ints:
     """Return the leader epoch of each send's record in the final log; -1 if unknown.
 
-    It is unknown if the record's offset now holds another record, which a later leader wrote.
+    It is unknown if the record's offset now holds another record, which a later leader wrote. With
+    ZooKeeper, it counts as unknown.
     """
     log = group.final_log
-    if log is None:
+    if log is None or not group.facts.plan.has_quorum:
         return np.full(sends.num_rows, NONE)
     at = first_match(ints(sends, "offset"), log.offsets)
     kept = (at >= 0) & (np.append(log.values, NONE)[at] == ints(sends, "value"))
@@ -300,6 +302,6 @@ CHECKER = Checker(
     chapter=Chapter.REPLICAS,
     looks_for="acknowledgements of acks=all while all brokers that answered reported ISRs smaller"
     " than `min.insync.replicas` for more than five seconds, with four seconds of slack on"
-    " either side",
+    " either side. With KRaft, answers about epochs before the record's epoch do not count",
     waits=Waits.LATER,
 )

@@ -23,7 +23,7 @@ What would not prove it: each of the following facts explains an end.
 - The process itself got errors from its disk (disk-errors). An unreadable page of a mapped file
   ends a JVM by SIGBUS. Such a fault does not explain why the next process ends: a broker must
   recover from half a batch on its disk. A short write explains nothing, because write(2) allows it.
-- The faults of the last two kinds do not explain the exit of a JVM that lacked memory.
+- Faults that stop writes or cause disk errors do not explain the exit of a JVM that lacked memory.
 - The process exits during a fault that takes its file handles, or shortly after such a fault. The
   last error of the process must be "too many open files", or must be that log folders failed
   because of too many open files.

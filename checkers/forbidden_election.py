@@ -217,7 +217,7 @@ CHECKER = Checker(
     compares="elections in the metadata log or ZooKeeper",
     chapter=Chapter.REPLICAS,
     looks_for="in the metadata log: an unclean election that neither plan nor fault allowed, and"
-    " that is not the return of the last known leader (KIP-966). There and in"
+    " that is not the return of the last known leader to an empty ISR (KIP-966). There and in"
     " ZooKeeper: a leader that is not in its own ISR. If copies of the metadata log"
     " differ in a record, only `metadata-divergence` reports it",
     waits=Waits.STOPPED,

@@ -16,7 +16,8 @@ What would not prove it: a broker's outdated metadata of an earlier epoch does n
 that is cut off from the controllers may still report the earlier full ISR in the newest epoch. So
 the leader's own report counts, because a leader that is cut off loses its epoch. An ISR that
 shrinks after the heal proves nothing by itself: a leader notices late that a follower lags. If the
-machine hung, no broker could catch up, so that time does not count. A scenario may end while a
+machine hung, no broker could catch up, so that time does not count. Only `broker-ended` checks a
+broker that ended by itself in that time. A scenario may end while a
 broker is down, and the scenario's script itself waits for the ISR. So this check does not apply to
 scenarios.
 """
@@ -185,7 +186,8 @@ def _away(group: Group, told: pa.Table, row: int) -> set[str]:
 def _ended(group: Group, until_ns: int) -> set[str]:
     """Return the nodes whose brokers may have ended by themselves from the last heal to a time.
 
-    In older runs, Logquake looked for ends only after the final reads.
+    An end that was noticed only after the final reads always counts. In older runs, Logquake did
+    not look for ends between the heal and that time.
     """
     calm_ns, read = group.facts.calm_from_ns or 0, group.facts.milestone("final-reads")
     return {
@@ -447,7 +449,7 @@ CHECKER = Checker(
         uncounted="a partition's replicas were not in sync again in time",
     ),
     anomaly_class=AnomalyClass.LIVENESS,
-    tables=("sends", "leadership", "replica_states"),
+    tables=("sends", "leadership", "replica_states", "replica_records"),
     sees=frozenset({Sight.LEADER_EPOCHS}),
     check=_check,
     premises=(),
@@ -464,7 +466,6 @@ CHECKER = Checker(
 REMADE_CHECKER = replace(
     CHECKER,
     why=_why_remade,
-    tables=(*CHECKER.tables, "replica_records"),
     scope=Scope.REMADE,
     applies=lambda facts: bool(facts.remade),
     looks_for="the same for a topic that a fault recreated while one of its brokers was down",

@@ -94,10 +94,9 @@ def _check(group: Group) -> Findings:
     missed = ~is_in(kept, given) & ~np.isin(ints(kept, "offset"), unread)
     chances = _chances(group, sent_ns, ints(kept, "leader_epoch"), drained.at_ns)
     judged = chances < limit(group.facts.plan)
-    labels = {
-        row: _labels(group, int(sent_ns[row]), drained.at_ns)
-        for row in np.flatnonzero(missed).tolist()
-    }
+    rows = np.flatnonzero(missed).tolist()
+    told = {at_ns: _labels(group, at_ns, drained.at_ns) for at_ns in {*sent_ns[missed].tolist()}}
+    labels = {row: told[int(sent_ns[row])] for row in rows}
     open_ = [row for row in labels if not judged[row] and DISK_DOUBTS.keys() >= {*labels[row][0]}]
     found = findings(
         int(judged.sum()),

@@ -78,8 +78,17 @@ def _unclean_by(facts: RunFacts, topic: str, partition: int | None, by_ns: int) 
     shown = {*epochs} == ({*range(len(epochs))} if topic in _COPIES else {partition})
     # A log that begins with a snapshot does not show the elections before the snapshot.
     whole = all(led[-1].epoch < len(led) for led in epochs.values())
+    sure = epochs and shown and whole and not _is_disputed(facts, topic)
     took = (each for led in epochs.values() for each in led if each.unclean)
-    return not (epochs and shown and whole) or any(each.from_ns <= by_ns for each in took)
+    return not sure or any(each.from_ns <= by_ns for each in took)
+
+
+def _is_disputed(facts: RunFacts, topic: str) -> bool:
+    """Return whether copies of the controllers' log differ in a record about a topic."""
+    places = (
+        what.rpartition(" of ")[2] for told in facts.quorum.disputed.values() for what in told
+    )
+    return any(place.rpartition("-")[0] == topic for place in places)
 
 
 def disk_reasons(

@@ -12,7 +12,7 @@
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
 from rich.console import Console
@@ -207,19 +207,24 @@ class Life:
         shows_s = stopwatch_s() + self._lag_shows_s()
         left, fleet = self._nemesis.left(), self._fleet
 
+        # A broker that ended is no follower that lags, so ends are noticed all the time.
         def is_whole() -> bool:
-            arena.look_for_ends(cluster)  # A broker that ended is no follower that lags.
+            arena.look_for_ends(cluster)
             return whole(cluster.view(), self._plan, left)
+
+        def died() -> Sequence[str]:
+            arena.look_for_ends(cluster)
+            return fleet.died()
 
         recovered = arena.recover(is_whole)
         traffic_s = max(RECOVERY_TRAFFIC_S, shows_s - stopwatch_s())
-        arena.pass_s(traffic_s, stop=self._interrupts.abandon, writers_lost=fleet.died)
+        arena.pass_s(traffic_s, stop=self._interrupts.abandon, writers_lost=died)
         arena.await_traffic(
             lambda: not fleet.untouched(),
             what="recovery: a message for every partition and group",
             deadline_s=deadline_s,
             stop=self._interrupts.abandon,
-            writers_lost=fleet.died,
+            writers_lost=died,
         )
         if recovered and not self._interrupts.finish.is_set():
             arena.await_isrs(is_whole)

@@ -23,7 +23,7 @@ LATE, REFUSED, TORN, SHORT, LOST = "late", "refused", "torn", "short", "lost"
 """The effects of faults on requests. The counts of the effects have the same names."""
 MAPPED = {".index", ".timeindex"}
 """Suffixes of files that Kafka maps into memory; `.cleaned`, `.swap` or `.deleted` may follow."""
-SEGMENT = ".log"
+SEGMENT, SWAP = ".log", ".log.swap"
 PROBE = ".logquake-probe"
 """Prefix of the names of probe files, which are written to test a disk."""
 OF_PROBE = "probe's"
@@ -98,16 +98,16 @@ class Faults:
             if path in self._flushed:
                 self._flushed[path] = min(size, self._flushed[path])
 
-    def note_moved(self, old: str, new: str) -> None:
+    def note_moved(self, old: str, new: str, *, flushed: int = 0) -> None:
         """Record that a file or folder was renamed, or deleted if `new` is empty.
 
         A segment keeps its recorded size while it stays in the fault's folders. Kafka may give the
-        old name to a new file.
+        old name to a new file. `flushed` is the size that this file has on disk.
         """
         with self._lock:
             old, new = old.strip("/"), new.strip("/")
             if new in self._flushed:
-                self._flushed[new] = 0
+                self._flushed[new] = flushed
             for path in [each for each in self._flushed if f"{each}/".startswith(f"{old}/")]:
                 size, self._flushed[path] = self._flushed[path], 0
                 there = new + path.removeprefix(old)
@@ -349,7 +349,7 @@ class Through:
         return 0
 
     def rename(self, old: str, new: str) -> int:
-        hidden = _name_in(new)
+        hidden, flushed = _name_in(new), 0
         if hidden.startswith(HIDDEN):
             found = os.stat(_of(old), dir_fd=self._root, follow_symlinks=False)
             with self._lock:
@@ -357,7 +357,10 @@ class Through:
             os.unlink(_of(old), dir_fd=self._root)
         else:
             os.rename(_of(old), _of(new), src_dir_fd=self._root, dst_dir_fd=self._root)
-        self._faults.note_moved(old, new)
+            # Kafka flushes a cleaned segment under another name, which loses no flush.
+            if old.endswith(SWAP):
+                flushed = os.stat(_of(new), dir_fd=self._root).st_size
+        self._faults.note_moved(old, new, flushed=flushed)
         return 0
 
     def link(self, target: str, source: str) -> int:

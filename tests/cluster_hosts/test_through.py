@@ -135,7 +135,8 @@ def test_a_segment_that_is_cut_off_while_it_is_flushed_counts_as_it_is(
         (SEGMENT, f"{SEGMENT}.deleted", {SEGMENT[1:]: 0, "t-0/1.log": 7}),
         (SEGMENT, "/t-0/2.log", {SEGMENT[1:]: 0, "t-0/1.log": 7, "t-0/2.log": 5}),
         ("/t-0/1.log", SEGMENT, {SEGMENT[1:]: 7, "t-0/1.log": 0}),
-        ("/t-0/0.log.swap", SEGMENT, {SEGMENT[1:]: 0, "t-0/1.log": 7}),
+        ("/t-0/0.log.swap", SEGMENT, {SEGMENT[1:]: 9, "t-0/1.log": 7}),
+        ("/t-0/0.new", SEGMENT, {SEGMENT[1:]: 0, "t-0/1.log": 7}),
         ("/t-0", "/t-0.abc-delete", {SEGMENT[1:]: 0, "t-0/1.log": 0}),
         ("/t-00", "/t-01", {SEGMENT[1:]: 5, "t-0/1.log": 7}),
         (SEGMENT, "", {SEGMENT[1:]: 0, "t-0/1.log": 7}),
@@ -147,6 +148,7 @@ def test_what_was_flushed_of_a_segment_goes_where_it_goes(
     disk.store(SEGMENT, b"x" * 5)
     disk.store("/t-0/1.log", b"x" * 7)
     disk.store("/t-0/0.log.swap", b"x" * 9)
+    disk.store("/t-0/0.new", b"x" * 9)
     disk.through.mkdir("/t-00", 0o755)
     disk.lose_flushes()
     if new:
