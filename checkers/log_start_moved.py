@@ -10,18 +10,21 @@ skips records. Then the log start is the only evidence.
 
 What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so the follower's log may start above the start of the leader's log. A
-compacted topic with unknown keys proves nothing either. A disk fault does not allow the anomaly: a
-replica that lost its log begins again at the leader's log start, which is 0.
+compacted topic with unknown keys proves nothing either. Neither do the files of a compacted topic
+if the broker was killed, because a log cleaner may have been about to rename them. A disk fault
+does not allow the anomaly: a replica that lost its log begins again at the leader's log start,
+which is 0.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from checkers.acknowledger import LOOK_NS, Acknowledger, led_between
-from checkers.columns import NONE, equal, ints, select, texts
-from checkers.facts import RunFacts
+from checkers.columns import NONE, Mask, equal, ints, select, texts
+from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Findings, Promise, Proof, Proved
@@ -55,7 +58,7 @@ class Moved:
 
 def _moved(group: Group) -> list[Moved]:
     rows = group.table("replica_states")
-    above = select(rows, ints(rows, "log_start_offset") > 0)
+    above = select(rows, (ints(rows, "log_start_offset") > 0) & ~_amid_a_swap(group, rows))
     found = []
     for node in sorted(set(texts(above, "node"))):
         mine = select(above, equal(above, "node", node))
@@ -71,6 +74,18 @@ def _moved(group: Group) -> list[Moved]:
             )
         )
     return found
+
+
+def _amid_a_swap(group: Group, rows: pa.Table) -> Mask:
+    """Return a mask of file copies in which a cleaned segment may have another name.
+
+    A log cleaner renames a cleaned segment from `.swap` last, and a killed broker does so only in
+    its next start.
+    """
+    if not group.facts.compacted:
+        return np.zeros(rows.num_rows, dtype=np.bool_)
+    clean = equal(rows, "node", *sorted(group.facts.clean_nodes))
+    return equal(rows, "snapshot", FINAL, CRASH) & ~clean
 
 
 def _check(group: Group) -> Findings:

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 
 from checkers.facts import DiskLoss
+from checkers.group import Group
 from checkers.log_start_moved import CHECKER
 from checkers.lost_write import CHECKER as LOST_WRITE
 from checkers.weakest import as_weakest
 from results.record.declared import Declared
+from results.record.milestones import Milestone
+from results.record.verdict import Anomaly
 from tests.checkers.faithful_clients import Row
 from tests.checkers.keyed import Sent, about, changed, partition, value
 from tests.checkers.partition_rows import (
@@ -86,6 +89,14 @@ def test_a_disk_that_was_lost_excuses_nothing() -> None:
         assert (anomaly.excuses, anomaly.broken_premises) == ((), ())
 
 
+def ended(how: str, on: Group) -> tuple[Anomaly, ...]:
+    """Return the anomalies of a run whose n1 was stopped in some way; empty: never."""
+    stones = [each for each in on.facts.milestones if each.name != "stopped"]
+    if how:
+        stones.append(Milestone(name="stopped", at_ns=9 * S, detail={"n1": how}))
+    return found(CHECKER, replace(on, facts=replace(on.facts, milestones=tuple(stones)))).anomalies
+
+
 def test_a_cleaner_takes_records_from_the_middle_of_a_log_and_keeps_its_start() -> None:
     assert CHECKER.applies(about())
     assert not CHECKER.applies(about({"broker": {"log.retention.ms": "5"}}))
@@ -100,5 +111,10 @@ def test_a_cleaner_takes_records_from_the_middle_of_a_log_and_keeps_its_start() 
         for row in whole.table("replica_states").to_pylist()
     ]
     moved = changed(whole, "replica_states", states)
-    assert [each.evidence["log_start"] for each in found(CHECKER, moved).anomalies] == [1]
+    assert [each.evidence["log_start"] for each in ended("clean", moved)] == [1]
+    # The broker was killed. Its cleaner may have been about to rename a segment.
+    assert not ended("killed", moved)
+    crashed = [{**row, "snapshot": "crash"} for row in states]
+    assert not ended("", changed(moved, "replica_states", crashed))
+    assert len(ended("killed", changed(moved, "replica_states", [*states, told("n1", 1)]))) == 1
     assert [each.offset for each in found(LOST_WRITE, moved).anomalies] == [0]
