@@ -4,7 +4,8 @@ Definition: for more than five seconds, leaders acknowledged sends with acks=all
 was too small. Each send began and ended while every answer of a broker named an ISR smaller than
 `min.insync.replicas`. No answer within four seconds of a send named an ISR of sufficient size. With
 ZooKeeper, the ISR that ZooKeeper stores counts like an answer. If the final log shows the leader
-epoch of an acknowledged record, answers about earlier epochs do not count. This rule needs KRaft.
+epoch of an acknowledged record, answers about earlier epochs do not count. This last rule needs
+KRaft.
 
 Why it proves something: with acks=all, a leader must refuse a send if fewer than
 `min.insync.replicas` replicas are in sync. With a smaller ISR, fewer failures of brokers than

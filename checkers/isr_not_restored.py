@@ -157,7 +157,7 @@ def _shrunk(
     if until_ns - from_ns <= budget_ns or not in_time:
         return None
     last = in_time[-1]
-    if _away(group, told, last) <= _ended(group, from_ns + budget_ns + FOUND_LATE_NS):
+    if _away(group, told, last) <= _ended(group, from_ns + budget_ns + 2 * FOUND_LATE_NS):
         return None
     return Shrunk(
         from_ns=from_ns,

@@ -11,9 +11,9 @@ skips records. Then the log start is the only evidence.
 What would not prove it: a start that moved because of configured retention. Each follower applies
 retention at its own time, so the follower's log may start above the start of the leader's log. A
 compacted topic with unknown keys proves nothing either. Neither do the files of a compacted topic
-if the broker was killed, because a log cleaner may have been about to rename them. A disk fault
-does not allow the anomaly: a replica that lost its log begins again at the leader's log start,
-which is 0.
+if the broker did not stop cleanly, because a log cleaner may have been about to rename them. A disk
+fault does not allow the anomaly: a replica that lost its log begins again at the leader's log
+start, which is 0.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.acknowledger import LOOK_NS, Acknowledger, led_between
-from checkers.columns import NONE, Mask, equal, ints, select, texts
+from checkers.columns import NONE, equal, ints, select, texts
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
@@ -57,8 +57,8 @@ class Moved:
 
 
 def _moved(group: Group) -> list[Moved]:
-    rows = group.table("replica_states")
-    above = select(rows, (ints(rows, "log_start_offset") > 0) & ~_amid_a_swap(group, rows))
+    rows = _proving(group)
+    above = select(rows, ints(rows, "log_start_offset") > 0)
     found = []
     for node in sorted(set(texts(above, "node"))):
         mine = select(above, equal(above, "node", node))
@@ -76,20 +76,21 @@ def _moved(group: Group) -> list[Moved]:
     return found
 
 
-def _amid_a_swap(group: Group, rows: pa.Table) -> Mask:
-    """Return a mask of file copies in which a cleaned segment may have another name.
+def _proving(group: Group) -> pa.Table:
+    """Return the answers, and the file copies whose first segment certainly has its final name.
 
-    A log cleaner renames a cleaned segment from `.swap` last, and a killed broker does so only in
-    its next start.
+    A log cleaner renames a cleaned segment from `.swap` last. If the broker did not stop cleanly,
+    it may do so only in its next start.
     """
-    if not group.facts.compacted:
-        return np.zeros(rows.num_rows, dtype=np.bool_)
-    clean = equal(rows, "node", *sorted(group.facts.clean_nodes))
-    return equal(rows, "snapshot", FINAL, CRASH) & ~clean
+    rows, facts = group.table("replica_states"), group.facts
+    if not facts.compacted:
+        return rows
+    clean = equal(rows, "node", *sorted(facts.clean_nodes))
+    return select(rows, ~equal(rows, "snapshot", FINAL, CRASH) | clean)
 
 
 def _check(group: Group) -> Findings:
-    told = ints(group.table("replica_states"), "log_start_offset") >= 0
+    told = ints(_proving(group), "log_start_offset") >= 0
     return findings(int(told.sum()), _moved(group), lambda moved: _describe(group, moved))
 
 
@@ -193,7 +194,7 @@ def _led_while_it_moved(group: Group, node: str, first_ns: int) -> tuple[Acknowl
 
 def _stayed(group: Group, moved: Mapping[str, int], since_ns: int) -> list[str]:
     """Return the nodes that were observed from a time on, and never with a log start above 0."""
-    rows = group.table("replica_states")
+    rows = _proving(group)
     times = ints(rows, "observed_ns")
     later = set(texts(select(rows, (times < 0) | (times >= since_ns)), "node"))
     return sorted(later - moved.keys())

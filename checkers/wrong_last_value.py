@@ -18,8 +18,7 @@ What would not prove it:
   (`cleaned`). A tombstone with an unknown offset counts as such a later record.
 - A record above the high watermark of a replica that was not in sync.
 - A log that could not be read to its end.
-- A record that an unclean election, or a loss on the disks of all replicas, may have removed. But
-  no election removed it if the last leader's log has it, and if the replica was in sync again.
+- A record that an unclean election, or a loss on the disks of all replicas, may have removed.
 
 A tombstone stays only for `delete.retention.ms`. A reader or a replica that comes later keeps the
 old value and never learns that this value was deleted. So a deleted value is an anomaly only in two
@@ -273,24 +272,12 @@ def _check(group: Group) -> Findings:
     return replace(found, unshown=(*found.unshown, f"{why} value could not be detected there"))
 
 
-def _stood(group: Group, wrong: Wrong) -> bool:
-    """Return whether the record was in the last leader's log when each place was last in sync.
-
-    After the recovery, the members of the ISR and the final reads follow this leader, or a leader
-    from the same ISR. So no election before took the record from these places. A disk fault may
-    have, because it can take records from the middle of a log.
-    """
-    log, place = group.final_log, (np.array([wrong.offset]), np.array([wrong.value]))
-    synced = group.facts.recovered and {*wrong.places} - {READ} <= final_isr(group)
-    return synced and log is not None and bool(log.holds(*place)[0])
-
-
 def _labels(group: Group, wrong: Wrong) -> Labels:
     sends = group.committed
     mine = ints(sends, "value") == wrong.value
     acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
     excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
-    if not _stood(group, wrong) and took_value_at(group, wrong.offset, [wrong.value]):
+    if took_value_at(group, wrong.offset, [wrong.value]):
         excuses.append(Excuse.UNCLEAN.value)
     if READ in wrong.places:
         excuses += marker_lost(group, select(sends, mine))

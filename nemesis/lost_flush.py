@@ -11,9 +11,10 @@ The new end of a log may be below the recovery point. The broker is started on t
 in-sync replicas, if any, have the lost records. Kafka does not promise to keep records that every
 replica lost in this way (`power-loss`).
 
-Three things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
-voter that loses its votes breaks an assumption of Raft. No batch is torn. The fault deletes the
-indexes of truncated data, and Kafka rebuilds them.
+Four things are not simulated. Flushes of the metadata log and of checkpoints are real, because a
+voter that loses its votes breaks an assumption of Raft. Flushes of segments that a log cleaner has
+rewritten are real. No batch is torn. The fault deletes the indexes of truncated data, and Kafka
+rebuilds them.
 """
 
 from dataclasses import dataclass

@@ -102,16 +102,17 @@ class Faults:
         """Record that a file or folder was renamed, or deleted if `new` is empty.
 
         A segment keeps its recorded size while it stays in the fault's folders. Kafka may give the
-        old name to a new file. `flushed` is the size that this file has on disk.
+        old name to a new file. `flushed` is the size that a segment has on disk by its new name.
         """
         with self._lock:
             old, new = old.strip("/"), new.strip("/")
-            if new in self._flushed:
+            lost = self._broken.folders if self._broken else ()
+            if new in self._flushed or (flushed and _folder_of_segment(new) in lost):
                 self._flushed[new] = flushed
             for path in [each for each in self._flushed if f"{each}/".startswith(f"{old}/")]:
                 size, self._flushed[path] = self._flushed[path], 0
                 there = new + path.removeprefix(old)
-                if self._broken and _folder_of_segment(there) in self._broken.folders:
+                if _folder_of_segment(there) in lost:
                     self._flushed[there] = size
 
     def clear(self, *, late: bool) -> None:

@@ -490,9 +490,9 @@ def test_a_broker_that_ended_after_the_heal_is_no_follower_that_lags() -> None:
     assert anomalies("n2", 5, *first) == 1
     assert anomalies("n3", -1, *first) == 1  # The heal restarted it.
     assert anomalies("n3", 5, isr(-5, 1, 2, 3), isr(6, 1)) == 1
-    assert anomalies("n3", 71, *first) == 0  # Its end is noticed up to 5 s late.
-    assert anomalies("n3", 72, *first) == 1  # It had run for 60 s without getting in sync.
-    assert anomalies("n3", 72, *first, read_s=72) == 0  # Nobody had looked for ends before.
+    assert anomalies("n3", 76, *first) == 0  # Its end is noticed up to 10 s late.
+    assert anomalies("n3", 77, *first) == 1  # It had run for 60 s without getting in sync.
+    assert anomalies("n3", 77, *first, read_s=77) == 0  # Nobody had looked for ends before.
 
 
 def test_the_time_that_counts_begins_when_the_isr_shrank() -> None:

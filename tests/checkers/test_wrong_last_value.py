@@ -502,41 +502,6 @@ def test_an_unclean_leader_may_have_lacked_it() -> None:
         assert labels(changed(on, "leadership", rows)) == (excuses, ())
 
 
-@pytest.mark.parametrize(
-    ("isr_of", "healed", "excuses"),
-    [
-        ((1, 2, 3), True, ()),
-        ((1, 3), True, ("unclean-election",)),  # The replica has not caught up.
-        ((1, 2, 3), False, ("unclean-election",)),
-    ],
-)
-def test_what_the_last_leader_has_no_unclean_leader_took_from_a_replica_in_sync(
-    isr_of: tuple[int, ...],
-    healed: bool,  # noqa: FBT001 - a case
-    excuses: tuple[str, ...],
-) -> None:
-    plan = {"broker": {"unclean.leader.election.enable": "true", RETENTION: "5000"}}
-    run = about(plan) if healed else about(plan, milestones=UNHEALED)
-    rows = [leads(1, 1), isr(*isr_of, epoch=1), elected(1, 1, 9, unclean=True)]
-    on = partition(TWO, {"n1": LAST, "n2": [(1, OTHER), LAST[2]]}, on=run)
-    assert labels(changed(on, "leadership", rows)) == (excuses, ())
-
-
-def test_a_final_read_gets_the_tombstone_that_the_last_leader_has() -> None:
-    """Other replicas may have removed it, so that no other check asks for it."""
-    plan = {"broker": {"unclean.leader.election.enable": "true", RETENTION: "5000"}}
-    rows = [leads(1, 1), isr(1, 2, 3, epoch=1), elected(1, 1, 9, unclean=True)]
-    logs = {"n1": [(1, OTHER), (2, DEAD), (3, value(2))], "n2": DEAD_GONE}
-    on = partition(DELETED, logs, read=STALE, on=about(plan))
-    assert labels(changed(on, "leadership", rows)) == ((), ())
-
-
-def test_disks_may_have_taken_a_record_from_the_middle_of_a_log() -> None:
-    on = about(disk_losses=(LOSS,))
-    logs = {"n1": LAST, "n2": [(1, OTHER), LAST[2]]}
-    assert labels(partition(TWO, logs, on=on)) == (("power-loss",), ())
-
-
 def in_transactions(on: Group) -> Group:
     """Have each record belong to a transaction of its own."""
     rows = [{**row, "txn_id": row["op_id"]} for row in on.table("sends").to_pylist()]

@@ -25,7 +25,7 @@ from harness.staging import prepared
 from nemesis.registry import KINDS
 from nemesis.schedule import deal_schedule
 from results.record.clock import NS_PER_S, pause_until, stopwatch_s
-from results.record.milestones import load_milestones
+from results.record.milestones import ENDED, load_milestones
 from results.record.paths import RunPaths
 from results.record.plan import Plan, PlanError, load_plan, plan_from
 from results.record.runtime import new_event
@@ -327,6 +327,22 @@ def test_a_follower_that_is_missed_only_after_the_recovery(tmp_path: Path) -> No
 
 def test_a_follower_that_comes_back_in_time_after_the_recovery(tmp_path: Path) -> None:
     assert with_n3_cut_off(tmp_path, for_s=8).valid is Validity.VALID
+
+
+def test_a_broker_that_ends_in_the_recovery_is_noticed_soon(tmp_path: Path) -> None:
+    def before(simulation: Simulation) -> None:
+        def end() -> None:
+            simulation.hosts[3].kill()  # There is no such host before the run begins.
+
+        simulation.agenda.at(15 * NS_PER_S, end)
+
+    fault = {"kind": "pause", "target": "n2", "at_s": 3, "hold_s": 1}
+    plan = plan_of(3, time_limit_s=10, faults=[fault], budgets={"isr_s": 20})
+    run = play_here(plan, tmp_path, before=before)
+    reached = {each.name: each for each in load_milestones(run.paths.milestones)}
+    assert reached["recovered"].at_ns < 14 * NS_PER_S
+    assert reached[ENDED].detail["node"] == "n3"
+    assert 15 * NS_PER_S < reached[ENDED].at_ns < 20 * NS_PER_S
 
 
 def wait_for_long() -> None:
