@@ -12,7 +12,7 @@ truncated the record.
 
 from checkers.columns import Ints, distinct, equal, ints, runs_of
 from checkers.group import Group
-from checkers.transitions.events import Events, bucket
+from checkers.transitions.events import UNTIMED, Events, bucket
 from checkers.transitions.reigned import steps_of
 from results.record.transitions import STREAKS
 
@@ -26,11 +26,13 @@ def find(group: Group, events: Events) -> None:
     if not len(written):
         return
     streak, known = 0, set(written.tolist())
-    for epoch in sorted(each for each in led if written[0] < each <= written[-1]):
+    # The leader of an epoch with records may not have been observed.
+    for epoch in sorted(each for each in {*led, *known} if written[0] < each <= written[-1]):
         if epoch not in known:
             streak += 1
         elif streak:
-            events.add(f"epoch/without-record-{bucket(streak, *STREAKS)}", led[epoch])
+            time_ns = led.get(epoch, UNTIMED)
+            events.add(f"epoch/without-record-{bucket(streak, *STREAKS)}", time_ns)
             streak = 0
 
 

@@ -324,6 +324,11 @@ def test_epochs_without_a_record_stand_between_epochs_that_have_some() -> None:
     }  # fmt: skip
     vacant = [*led[:1], written(-1, 1, 11), *led[2:3]]
     assert counts(group(about(), leadership=vacant, replica_records=records), "epoch") == {}
+    # No observer saw the leaders of epochs 2 and 5, but both epochs have records.
+    unseen = group(about(), leadership=[*led[:2], *led[3:5], led[6]], replica_records=records)
+    assert firsts(unseen, "epoch") == {
+        "epoch/without-record-1": None, "epoch/without-record-2": None,
+    }  # fmt: skip
     compacted = about(plan=made_plan(broker={"log.cleanup.policy": "compact"}))
     assert counts(group(compacted, leadership=led, replica_records=records), "epoch") == {}
 
