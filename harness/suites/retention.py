@@ -72,8 +72,8 @@ def spared_runs(store: Path, suite: str) -> set[str]:
     """Return the runs that retention never deletes.
 
     These are the first and the last run of each signature with their reruns, and all runs of the
-    last night. But the runs of one part of a hunt can be larger than the size limit, so its valid
-    runs may be deleted, unless they are reruns.
+    last night. A hunt spares all runs except its valid random runs, in each part: a signature names
+    no system, but each system's failure has a first run and reruns of its own.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
@@ -86,9 +86,9 @@ def spared_runs(store: Path, suite: str) -> set[str]:
         for item in night.items.values()
         if item.run_id and item.planned.repeats in spared
     }
-    if nights:
-        last = [item for item in nights[-1].items.values() if item.run_id]
-        spared |= {item.run_id for item in last if not _is_spent(item)}
+    for night in nights:
+        kept = [each for each in night.items.values() if night is nights[-1] or each.planned.plan]
+        spared |= {item.run_id for item in kept if item.run_id and not _is_spent(item)}
     return spared
 
 

@@ -24,11 +24,12 @@ from harness.suites.hunting.parts import distinct, keep, part_of
 from harness.suites.hunting.plans import plan_of, values_of
 from harness.suites.hunting.seen import UNNAMED, reached_by
 from harness.suites.hunting.telling import hunt_story
-from harness.suites.journal import Begun, Journal, Planned, Reached, Unplayed
+from harness.suites.journal import Begun, Journal, Judged, Planned, Reached, Unplayed
 from harness.suites.leading import Resumption, opened
 from harness.suites.night import Phase
 from harness.suites.nights import NightFolder, nights_of, suite_folder
 from harness.suites.reports import write_results
+from harness.suites.retention import spared_runs
 from harness.suites.suite import Keep, Suite, SuiteError, dump_suite, parse_suite
 from nemesis.aftermath import Strikes
 from results.export.bundle import read_bundle
@@ -429,6 +430,26 @@ def test_valid_drawn_runs_go_during_a_part_that_is_too_large(
         lead.changed(lead.conductor.state, Reached(item=1))
         assert lead.conductor.folder.state().dropped == (run_of(1),)
     assert [(store / run_of(item)).exists() for item in range(1, 6)] == [False] + 4 * [True]
+
+
+def test_the_failures_of_earlier_parts_stay_with_their_reruns(tmp_path: Path) -> None:
+    failed = Run(valid=INVALID, broken=("lost-write",))
+    other: dict[str, object] = {"system": "kafka:3.7.1"}
+    earlier = "20261127T010000Z"
+    runs = [
+        Run(), failed, replace(failed, plan=other),
+        Run(why=Why.SAME_SEED, repeats=run_of(3, earlier), plan=other), failed,
+    ]  # fmt: skip
+    told = [
+        each.model_copy(update={"signature": "alike"})
+        if isinstance(each, Judged) and each.valid is INVALID else each
+        for each in lines(runs, earlier)
+    ]  # fmt: skip
+    Journal(suite_folder(tmp_path, "made") / earlier / "journal.jsonl").write(*told)
+    night_of(tmp_path, hunted(), [Run()])
+    for item in range(1, 6):
+        (tmp_path / run_of(item, earlier)).mkdir(parents=True)
+    assert spared_runs(tmp_path, "made") == {run_of(item, earlier) for item in range(2, 6)}
 
 
 def test_a_run_that_was_not_played_leaves_its_time_to_another(tmp_path: Path) -> None:
