@@ -77,6 +77,17 @@ def test_a_story_counts_what_was_drawn_and_what_recurs() -> None:
     assert (kill.choice, kill.runs) == ("family", 3)
 
 
+def test_what_a_run_with_a_plan_of_another_version_reached_counts() -> None:
+    old = Run(transitions=("election/leader-killed",), plan={"nonsense": 1})
+    failed = Run(valid=INVALID, broken=("lost-write",), plan={"nonsense": 1})
+    # This run reached the election, too, but a journal's later lines do not repeat it.
+    story = hunt_story(hunted(), [part([old, Run(transitions=("b",)), failed])], bundles={})
+    assert story.first == [("election/leader-killed", 1), ("b", 2)]
+    assert "election/leader-killed" not in story.never
+    assert (story.hours, story.finds[0].minutes) == (3 / 60, 3)
+    assert {each.runs for each in story.values} == {1}
+
+
 def test_a_hunt_without_runs_is_a_story_too() -> None:
     story = hunt_story(hunted(), [part([])], bundles={})
     assert (story.hours, story.finds, story.growth) == (0, [], [])

@@ -45,6 +45,19 @@ class Drawn:
         return plan_of(self.item.planned)
 
     @property
+    def is_readable(self) -> bool:
+        """Whether this version of Logquake can read the run's plan."""
+        try:
+            return bool(self.plan)
+        except PlanError:
+            return False
+
+    @property
+    def system(self) -> str:
+        """The system of the run, also if the rest of the plan cannot be read."""
+        return str(self.item.planned.plan.get("system", ""))
+
+    @property
     def faults(self) -> tuple[PlannedFault, ...]:
         """The faults that took effect in the run."""
         return self.item.reached.faults if self.item.reached else ()
@@ -112,7 +125,8 @@ def _families(kinds: Iterable[str], hosts: str) -> tuple[str, ...]:
 def history(states: Sequence[NightState]) -> list[Drawn]:
     """Return the judged runs whose plans a hunt chose, in the order of their verdicts.
 
-    A run is left out if this version of Logquake cannot read the run's plan.
+    Later lines of a journal do not repeat what a run reached. So a run counts even if this version
+    of Logquake cannot read its plan.
 
     Args:
         states: The hunt's parts, the oldest first.
@@ -121,7 +135,7 @@ def history(states: Sequence[NightState]) -> list[Drawn]:
     successions: set[tuple[str, str]] = set()
     found = []
     for state in states:
-        drawn = [each for each in state.planned if each.reached and _is_known(each)]
+        drawn = [each for each in state.planned if each.reached and each.planned.plan]
         for item in sorted(drawn, key=lambda each: (each.judged_at, each.number)):
             assert item.reached is not None
             told = {*item.reached.transitions}, {*item.reached.successions}
@@ -136,11 +150,9 @@ def history(states: Sequence[NightState]) -> list[Drawn]:
     return found
 
 
-def _is_known(item: Item) -> bool:
-    try:
-        return bool(item.planned.plan) and plan_of(item.planned) is not None
-    except PlanError:
-        return False
+def readable(runs: Iterable[Drawn]) -> list[Drawn]:
+    """Return the runs whose plans this version of Logquake can read. Only these guide a hunt."""
+    return [each for each in runs if each.is_readable]
 
 
 def pulls_of(runs: Sequence[Drawn]) -> list[Pull]:

@@ -31,6 +31,7 @@ from harness.suites.hunting.history import (
     history,
     main_s_of,
     pulls_of,
+    readable,
 )
 from harness.suites.hunting.mutation import Mutation, changeable
 from harness.suites.hunting.plans import plan_of, values_of
@@ -105,7 +106,7 @@ class Hunter:
         number = max(state.items, default=0) + 1
         begun = state.night if self._hunt.seed is None else self._hunt.seed
         rng = Random(f"{begun}/{number}")
-        runs = history([*self.before, state])
+        runs = readable(history([*self.before, state]))
         pulls = pulls_of(runs) if self._hunt.guided else []
         refused: PlanError | None = None
         for _ in range(TRIES):
@@ -281,7 +282,7 @@ def level_of(verdicts: Iterable[Validity]) -> int:
 
 def _verdicts_on(runs: Sequence[Drawn], system: str) -> Iterator[Validity]:
     for run in runs:
-        if run.plan.system == system:
+        if run.system == system:
             yield run.item.outcome or Validity.UNKNOWN
 
 

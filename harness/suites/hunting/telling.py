@@ -15,6 +15,7 @@ from harness.suites.hunting.history import (
     history,
     main_s_of,
     pulls_of,
+    readable,
 )
 from harness.suites.night import Item, NightState
 from harness.suites.suite import Suite
@@ -75,11 +76,10 @@ def _way(part: NightState) -> str:
 
 def _clean(runs: Sequence[Drawn], broken: Collection[str]) -> list[tuple[str, float, int]]:
     """Return the systems without a failure: the minutes of main phases and the runs of each."""
-    counts = Counter(run.plan.system for run in runs)
+    counts = Counter(run.system for run in runs)
     times_s: dict[str, float] = {}
     for run in runs:
-        system = run.plan.system
-        times_s[system] = times_s.get(system, 0.0) + main_s_of(run.item)
+        times_s[run.system] = times_s.get(run.system, 0.0) + main_s_of(run.item)
     return [
         (system, times_s[system] / MINUTE_S, count)
         for system, count in sorted(counts.items())
@@ -157,7 +157,7 @@ def _first(runs: Sequence[Drawn], minutes: Mapping[str, float]) -> dict[str, flo
 
 def _values(runs: Sequence[Drawn]) -> list[Value]:
     gained: dict[tuple[str, str], list[float]] = {}
-    for pull in pulls_of(runs):
+    for pull in pulls_of(readable(runs)):
         for arm in pull.arms:
             gained.setdefault(arm, []).append(pull.gain)
     if (ORIGIN, CHANGED) not in gained:
