@@ -176,7 +176,6 @@ def _merged(
     if not parts:
         raise click.UsageError("--merge needs parts: name each part with --before JOURNAL")
     folder = into or Path()
-    folder.mkdir(parents=True, exist_ok=True)
     files = [each.parent / FAILURES for each in journals]
     write_results_of_hunt(found, distinct(parts), folder, store=None, files=files)
     click.echo(folder / TABLE)

@@ -540,6 +540,21 @@ def test_merged_parts_bring_the_files_of_their_failures(tmp_path: Path) -> None:
     assert bundle in (into / "hunt.md").read_text()
 
 
+@pytest.mark.parametrize("blocked", [".", "merged/failures"])
+def test_a_folder_that_cannot_be_made_is_one_sentence(
+    blocked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = journal(tmp_path, NIGHT, some_runs())
+    file = tmp_path / "into" / blocked
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("a file")
+    words = ["hunt", str(hunt_file(tmp_path)), "--merge", "--before", str(part)]
+    assert exit_code([*words, "--into", str(tmp_path / "into" / "merged")]) == BAD_ARGUMENTS
+    said = capsys.readouterr().err
+    assert "cannot be used" in said
+    assert "Traceback" not in said
+
+
 def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hunt, empty, other = (tmp_path / name for name in ("hunt.toml", "empty.jsonl", "other.jsonl"))
     hunt_file(tmp_path)

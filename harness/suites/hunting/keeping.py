@@ -69,7 +69,6 @@ def _write_plan(failure: Failure, path: Path) -> None:
         plan = plan_of(failure.runs[0].planned)
     except PlanError:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, dump_plan(plan))
 
 
