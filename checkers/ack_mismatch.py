@@ -24,7 +24,7 @@ import numpy as np
 
 from checkers.client_reasons import misplaced
 from checkers.columns import NONE, Ints, Mask, equal, ints, stack, unique_pairs, within
-from checkers.dropped import taken_by_disks
+from checkers.dropped import earliest_acks, taken_by_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, known, number_in, numbers_in
@@ -127,7 +127,8 @@ def _excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
         Premise.SHOWN_CAUSE: ~dropped & cut.unknown & weak,
         Excuse.UNCLEAN: dropped_uncleanly & unclean_elections(group).took(offsets, begun),
     }
-    fits.update(taken_by_disks(group, offsets, ended).items())
+    since = earliest_acks(group, sends)[rows]
+    fits.update(taken_by_disks(group, offsets, ended, since_ns=since).items())
     return fits
 
 

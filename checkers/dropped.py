@@ -76,8 +76,43 @@ def _next_ended_ns(group: Group, send: pa.Table) -> int:
     return int(ended_ns[later & (ended_ns >= 0)].min(initial=NEVER))
 
 
+def earliest_acks(group: Group, sends: pa.Table) -> Ints:
+    """Return, for each send, the earliest time at which a broker may have acknowledged it.
+
+    An op with several sends ends after its last answer, and a transaction ends after its commit. So
+    their records may have been acknowledged at any time since the op began.
+    """
+    several = present(sends, "txn_id") | (group.facts.plan.sends_per_op > 1)
+    return np.where(several, ints(sends, "invoke_ns"), ints(sends, "complete_ns"))
+
+
+def lost_in_span(
+    group: Group, offset: int, since_ns: int, known_ns: int, *, missed_ns: int = NEVER
+) -> tuple[str, ...]:
+    """Return the reasons of `lost_on_disks` for a record that was written in a span of time.
+
+    Args:
+        group: The run's rows of one partition.
+        offset: The record's offset. -1 if unknown.
+        since_ns: The earliest time at which the record may have been acknowledged.
+        known_ns: When the record was known to be in the log. -1 if unknown.
+        missed_ns: When the record was missing. Losses that began later do not count.
+    """
+    losses = group.facts.disk_losses if since_ns != known_ns else ()
+    until_ns = known_ns if known_ns >= 0 else NEVER
+    between = (loss.until_ns for loss in losses if since_ns < loss.until_ns < until_ns)
+    times = {since_ns, known_ns, *between}
+    told = {each for at in times for each in lost_on_disks(group, offset, at, missed_ns=missed_ns)}
+    return tuple(sorted(told - set(DISK_DOUBTS) or told))
+
+
 def taken_by_disks(
-    group: Group, offsets: Ints, times_ns: Ints, missed_ns: Ints | None = None
+    group: Group,
+    offsets: Ints,
+    times_ns: Ints,
+    missed_ns: Ints | None = None,
+    *,
+    since_ns: Ints | None = None,
 ) -> dict[Excuse, Mask]:
     """Return, for each excuse or doubt, a mask of the records that all replicas' disks lost.
 
@@ -86,12 +121,14 @@ def taken_by_disks(
         offsets: The records' offsets.
         times_ns: When each record was known to be in the log.
         missed_ns: When each record was missing. Later losses do not count. None: unknown for all.
+        since_ns: The earliest time at which each record may have been written. None: `times_ns`.
     """
     if not group.facts.disk_losses:
         return {}
     until = np.full(len(offsets), NEVER) if missed_ns is None else missed_ns
-    rows = zip(offsets.tolist(), times_ns.tolist(), until.tolist(), strict=True)
-    told = [lost_on_disks(group, at, known, missed_ns=missed) for at, known, missed in rows]
+    since = times_ns if since_ns is None else since_ns
+    rows = zip(*(each.tolist() for each in (offsets, since, times_ns, until)), strict=True)
+    told = [lost_in_span(group, *row, missed_ns=missed) for *row, missed in rows]
     return {
         excuse: np.array([excuse.value in each for each in told], dtype=np.bool_)
         for excuse in (*DISK_EXCUSES, *DISK_DOUBTS)

@@ -46,7 +46,8 @@ from checkers.columns import (
     within,
 )
 from checkers.cuts import cut_off
-from checkers.disk_losses import all_lost, first_known_ns, lost_on_disks
+from checkers.disk_losses import all_lost, first_known_ns
+from checkers.dropped import earliest_acks, lost_in_span
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.findings import (
     anomaly_at,
@@ -164,17 +165,28 @@ def _weak(group: Group, values: Ints) -> Mask:
 def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> Labels:
     excuses = list(by_acks[0])
     # Each value was written after the loss of the one before.
-    told_ns = sorted(first_known_ns(group, offset, value) for value in values)
-    last_ns = NEVER if NONE in told_ns else told_ns[-1]
+    told = sorted(_known_span(group, offset, value) for value in values)
+    known = [each for each in told if each[1] >= 0]
+    last_ns = max(at for _, at in known) if len(known) == len(told) else NEVER
     if took_value_at(group, offset, values, missed_ns=last_ns):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        known_ns = [at for at in told_ns if at >= 0]
-        spans = pairwise([*known_ns, NEVER] if NONE in told_ns else known_ns)
-        lost = [lost_on_disks(group, offset, at, missed_ns=later) for at, later in spans]
+        spans = pairwise(known if len(known) == len(told) else [*known, (NEVER, NEVER)])
+        lost = [
+            lost_in_span(group, offset, since, at, missed_ns=later)
+            for (since, at), (_, later) in spans
+        ]
         excuses += all_lost(lost)
     again = labels_of(group, values)
     return (*excuses, *again[0]), tuple(dict.fromkeys([*by_acks[1], *again[1]]))
+
+
+def _known_span(group: Group, offset: int, value: int) -> tuple[int, int]:
+    """Return when a value may first have been at an offset, and when this was known."""
+    known_ns, sends = first_known_ns(group, offset, value), group.table("sends")
+    mine = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
+    mine &= ints(sends, "offset") == offset
+    return int(earliest_acks(group, select(sends, mine)).min(initial=known_ns)), known_ns
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

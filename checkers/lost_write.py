@@ -50,8 +50,8 @@ from checkers.cleaner_losses import abort_before_final_read
 from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
-from checkers.disk_losses import lost_on_disks, replicas_of
-from checkers.dropped import marker_lost
+from checkers.disk_losses import replicas_of
+from checkers.dropped import earliest_acks, lost_in_span, marker_lost
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
@@ -89,6 +89,7 @@ class Loss:
         from_read: Whether a complete final read lacks the record.
         weak: Whether the send used acks=1.
         acked: Whether the send itself was acknowledged. If not, only its transaction committed.
+        since_ns: The earliest time at which a broker may have acknowledged the send.
     """
 
     value: int
@@ -102,6 +103,7 @@ class Loss:
     from_read: bool
     weak: bool
     acked: bool
+    since_ns: int
 
 
 def lost_values(group: Group) -> Ints:
@@ -116,7 +118,8 @@ def losses(group: Group) -> list[Loss]:
     from_log, from_read = _missing_from_log(group), _missing_from_read(group)
     lost = np.flatnonzero(from_log | from_read)
     columns = ("value", "offset", "op_id", "mop", "process", "invoke_ns", "complete_ns")
-    rows = zip(*(ints(sends, name)[lost].tolist() for name in columns), strict=True)
+    told = (*(ints(sends, name) for name in columns), earliest_acks(group, sends))
+    rows = zip(*(each[lost].tolist() for each in told), strict=True)
     weak = equal(sends, "acks", "1")[lost]
     acked = equal(sends, "acked", True)[lost]  # noqa: FBT003 - a value
     return sorted(
@@ -124,9 +127,9 @@ def losses(group: Group) -> list[Loss]:
             Loss(
                 value=row[0], offset=row[1], op_id=row[2], mop=row[3], process=row[4],
                 sent_ns=row[5], acked_ns=row[6], from_log=bool(log), from_read=bool(read),
-                weak=bool(is_weak), acked=bool(told),
+                weak=bool(is_weak), acked=bool(is_acked), since_ns=row[7],
             )
-            for row, log, read, is_weak, told in zip(
+            for row, log, read, is_weak, is_acked in zip(
                 rows, from_log[lost], from_read[lost], weak, acked, strict=True
             )
         ),
@@ -248,7 +251,8 @@ def _dropped(group: Group, loss: Loss) -> Labels:
         broken.append(Premise.SHOWN_CAUSE.value)
     if took_value_at(group, loss.offset, [loss.value]):
         excuses.append(Excuse.UNCLEAN.value)
-    return (*excuses, *lost_on_disks(group, loss.offset, loss.acked_ns)), tuple(broken)
+    disks = lost_in_span(group, loss.offset, loss.since_ns, loss.acked_ns)
+    return (*excuses, *disks), tuple(broken)
 
 
 def _labels(group: Group, loss: Loss) -> Labels:

@@ -46,7 +46,7 @@ from checkers.client_reasons import (
 )
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, within
 from checkers.cuts import cut_off
-from checkers.dropped import dropped, taken_by_disks
+from checkers.dropped import dropped, earliest_acks, taken_by_disks
 from checkers.excuses import TAKES_ACKNOWLEDGED, WRITES_TWICE
 from checkers.facts import RunFacts
 from checkers.findings import anomaly_at, could_not_show, number_in, seconds
@@ -212,7 +212,7 @@ def send_excuses(group: Group, rows: Ints) -> dict[Excuse | Premise, Mask]:
         ints(sends, name)[rows] for name in ("offset", "value", "invoke_ns", "complete_ns")
     )
     lost = dropped(group, offsets, values)
-    by_disks = taken_by_disks(group, offsets, ended)
+    by_disks = taken_by_disks(group, offsets, ended, since_ns=earliest_acks(group, sends)[rows])
     weak = lost & equal(sends, "acks", "1")[rows]
     cut = hidden_cuts(group, begun)
     twice, unknown = masks_of(group, values)

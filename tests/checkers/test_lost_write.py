@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from checkers import inconsistent_offsets
 from checkers.facts import DiskLoss, RunFacts
 from checkers.lost_write import CHECKER
 from results.record.declared import Declared
@@ -388,3 +389,39 @@ def test_a_plain_send_that_a_read_skips_has_no_marker_that_was_lost(
     )
     (anomaly,) = found(CHECKER, on).anomalies
     assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (0, excuses, ())
+
+
+@pytest.mark.parametrize(
+    ("plan", "sent_s", "txn_id", "excuses"),
+    [
+        ({"sends_per_op": 20}, 1, None, ("power-loss",)),
+        ({"sends_per_op": 20}, 4, None, ()),
+        ({"workload": "txn"}, 1, 1, ("power-loss",)),
+        ({}, 1, None, ()),
+    ],
+)
+def test_the_end_of_an_op_of_several_sends_does_not_date_each_acknowledgement(
+    plan: dict[str, object], sent_s: int, txn_id: int | None, excuses: tuple[str, ...]
+) -> None:
+    """Its first record may have been lost on all disks before the last one was acknowledged."""
+    about = facts(plan=plan, disk_losses=(EVERYWHERE,))
+    times = {"invoke_ns": sent_s * S, "complete_ns": 9 * S, "txn_id": txn_id}
+    sends = [{**ack(A, 0), **times}, {**ack(B, 0, op=2, at=12 * S), "invoke_ns": 10 * S}]
+    on = group(about, sends=sends, leadership=LED, replica_records=log("n3", (4, B)),
+               replica_states=[state("n3", 1)])  # fmt: skip
+    for checker in (CHECKER, inconsistent_offsets.CHECKER):
+        (anomaly,) = found(checker, on).anomalies
+        assert (anomaly.excuses, anomaly.broken_premises) == (excuses, ())
+
+
+@pytest.mark.parametrize("ended_s", [None, 40])
+def test_a_transaction_whose_client_got_no_answer_may_be_lost_on_all_disks(
+    ended_s: int | None,
+) -> None:
+    """A reader got it before the loss, so that it committed; its client gave up long after."""
+    about = facts(plan={"workload": "txn"}, disk_losses=(EVERYWHERE,), witnessed=frozenset({1}))
+    send = {**ack(A, 0), "outcome": "info", "txn_id": 1, "invoke_ns": S,
+            "complete_ns": ended_s and ended_s * S}  # fmt: skip
+    on = group(about, sends=[send], leadership=LED, replica_states=[state("n3", 0)])
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert anomaly.excuses == ("power-loss",)
