@@ -61,7 +61,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premis
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import took_value_at
+from checkers.unclean_elections import lacked_by, unclean_elections
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
@@ -71,6 +71,7 @@ from checkers.witnesses import (
     skipped_by,
     vanished,
 )
+from checkers.written_epochs import written_epochs
 from results.record.declared import Sight
 from results.record.milestones import OPEN
 from results.record.terms import AnomalyClass
@@ -249,7 +250,9 @@ def _dropped(group: Group, loss: Loss) -> Labels:
         excuses.append(Excuse.ACKS.value)
     elif loss.weak and nobody_knows(group, *when):
         broken.append(Premise.SHOWN_CAUSE.value)
-    if took_value_at(group, loss.offset, [loss.value]):
+    epoch = min(written_epochs(group, loss.offset, loss.value), default=NONE)
+    until = lacked_by(group, loss.offset, loss.acked_ns)
+    if unclean_elections(group).took_after(loss.offset, epoch, loss.sent_ns, until):
         excuses.append(Excuse.UNCLEAN.value)
     disks = lost_in_span(group, loss.offset, loss.since_ns, loss.acked_ns)
     return (*excuses, *disks), tuple(broken)

@@ -184,6 +184,25 @@ def took_values(
     return elections.took(offsets, begun_ns[rows], epochs, missed_ns=missed_ns)
 
 
+def lacked_by(group: Group, offset: int, acked_ns: int) -> int:
+    """Return an epoch whose leader already lacked a lost record; `NEVER` if no epoch is known.
+
+    The last leader's log has another record at the offset. The leader that wrote it lacked the lost
+    record, if its epoch began after the acknowledgement. Later elections do not explain the loss.
+
+    Args:
+        group: The run's rows of one partition.
+        offset: The acknowledged offset of a record that the log lacks. -1 if unknown.
+        acked_ns: When the record was acknowledged. -1 if unknown.
+    """
+    log = group.final_log
+    at = log.at(offset) if log is not None else None
+    if log is None or at is None or acked_ns < 0:
+        return NEVER
+    epoch = int(log.epochs[at])
+    return epoch if _began_ns(group, epoch) > acked_ns else NEVER
+
+
 def unclean_elections(group: Group) -> UncleanElections:
     """Return the partition's unclean elections that the plan, or a fault, permits.
 

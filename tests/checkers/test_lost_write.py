@@ -5,6 +5,7 @@ import pytest
 from checkers import inconsistent_offsets
 from checkers.facts import DiskLoss, RunFacts
 from checkers.lost_write import CHECKER
+from checkers.reigns import Reign
 from results.record.declared import Declared
 from results.record.milestones import OPEN, Milestone
 from tests.checkers.faithful_clients import Row
@@ -425,3 +426,30 @@ def test_a_transaction_whose_client_got_no_answer_may_be_lost_on_all_disks(
     on = group(about, sends=[send], leadership=LED, replica_states=[state("n3", 0)])
     (anomaly,) = found(CHECKER, on).anomalies
     assert anomaly.excuses == ("power-loss",)
+
+
+@pytest.mark.parametrize(
+    ("unclean_epoch", "acked_s", "began_s", "excuses"),
+    [
+        (6, 1, 2, ()),
+        (5, 1, 2, ("unclean-election",)),
+        (6, 3, 2, ("unclean-election",)),  # Perhaps the leader of epoch 6 acknowledged it.
+        (6, 1, -1, ("unclean-election",)),
+    ],
+)
+def test_an_unclean_election_takes_no_record_that_the_leader_before_it_lacked(
+    unclean_epoch: int, acked_s: int, began_s: int, excuses: tuple[str, ...]
+) -> None:
+    """The leader of epoch 5 wrote another record at the offset."""
+    reign = Reign(topic="log-0", partition=0, leader=2, epoch=5, from_ns=began_s * S,
+                  until_ns=9 * S)  # fmt: skip
+    on = group(
+        facts(plan=UNCLEAN, reigns=(reign,)),
+        sends=[ack(A, 0, at=acked_s * S)],
+        leadership=[leads(1, 4), leads(2, 5, at=4 * S), leads(3, 6, at=8 * S),
+                    elected(3, unclean_epoch, 10, unclean=True)],
+        replica_records=log("n3", (5, B), (6, C)),
+        replica_states=[state("n3", 2)],
+    )  # fmt: skip
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.excuses, anomaly.broken_premises) == (excuses, ())
