@@ -112,11 +112,14 @@ def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
 
 
 def _uncommitted(
-    polls: pa.Table, told: Announcements, first_told: Ints, answers: Ints
+    group: Group, polls: pa.Table, told: Announcements, *, first_told: Ints, answers: Ints
 ) -> list[Uncommitted]:
     """Return one finding for each offset, with the poll that ended first.
 
+    An unclean election or a disk loss may explain the first poll, and not the last one.
+
     Args:
+        group: The run's rows of one partition.
         polls: The suspected polls.
         told: All announcements.
         first_told: For each poll, the index of the first later announcement of any leader.
@@ -127,21 +130,26 @@ def _uncommitted(
     early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
     early = early[np.lexsort((ended_ns[early], offsets[early]))]
     _, first, readers = np.unique(offsets[early], return_index=True, return_counts=True)
-    rows = take(polls, early[first])
-    columns = {name: ints(rows, name).tolist() for name in ("offset", "op_id", "process", "value")}
-    return [
-        Uncommitted(
-            offset=columns["offset"][at],
-            op_id=columns["op_id"][at],
-            process=columns["process"][at],
-            value=columns["value"][at],
-            completed_ns=int(ended_ns[early[first[at]]]),
-            answer=told[int(answers[early[first[at]]])],
-            is_first=bool(answers[early[first[at]]] == first_told[early[first[at]]]),
-            readers=int(readers[at]),
+    op_ids, processes, values = (ints(polls, name) for name in ("op_id", "process", "value"))
+
+    def read_at(index: int, count: int) -> Uncommitted:
+        row = int(early[index])
+        return Uncommitted(
+            offset=int(offsets[row]),
+            op_id=int(op_ids[row]),
+            process=int(processes[row]),
+            value=int(values[row]),
+            completed_ns=int(ended_ns[row]),
+            answer=told[int(answers[row])],
+            is_first=bool(answers[row] == first_told[row]),
+            readers=count,
         )
-        for at in range(len(first))
-    ]
+
+    found = []
+    for index, count in zip(first.tolist(), readers.tolist(), strict=True):
+        reads = [read_at(at, count) for at in sorted({index, index + count - 1})]
+        found.append(min(reads, key=lambda read: bool(_labels(group, read)[0])))
+    return found
 
 
 def _check(group: Group) -> Findings:
@@ -159,7 +167,7 @@ def _check(group: Group) -> Findings:
     answers = _first_answers(told, newest, ended_ns[doubtful])
     return findings(
         int((first >= 0).sum() - (answers < 0).sum()),
-        _uncommitted(suspects, told, first[doubtful], answers),
+        _uncommitted(group, suspects, told, first_told=first[doubtful], answers=answers),
         lambda read: _describe(group, read),
         lambda read: _labels(group, read),
     )

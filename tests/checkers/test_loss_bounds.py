@@ -467,3 +467,20 @@ def test_a_transactions_record_is_told_where_the_log_has_it_if_it_was_or_had_to_
     shown = group(about, sends=sends, polls=[{**read(A, 9), **committed}], **held(B))
     assert shares(shown).column("offset").to_pylist() == [9], "the log does not have it"
     assert told(polls=[read(A, 0)]) == []
+
+
+def test_a_read_before_a_loss_does_not_hide_a_read_of_the_same_offset_after_it() -> None:
+    led = [_announced(5, 5, 0), _announced(3, 30, 2), _announced(4, 42, 2), _announced(9, 50, 2)]
+
+    def reads(*told: tuple[int, int, int]) -> list[tuple[object, tuple[str, ...]]]:
+        polls = [
+            {**read(value, 7, op=op, phase="main"), "complete_ns": at_s * S}
+            for value, op, at_s in told
+        ]
+        on = group(facts(disk_losses=(_power(10, 14),)), leadership=led, polls=polls)
+        anomalies = found(uncommitted_read.CHECKER, on).anomalies
+        return [(each.evidence["op_id"], each.excuses) for each in anomalies]
+
+    assert reads((A, 5, 9)) == [(5, ("power-loss",))]
+    assert reads((B, 6, 41)) == [(6, ())]
+    assert reads((A, 5, 9), (B, 6, 41)) == [(6, ())]
