@@ -1,17 +1,19 @@
 """Explain why a committed record is missing on one replica, or differs from the other copies."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from checkers.acknowledger import LOOK_NS, Acked, cut_at, looks_at
-from checkers.columns import NONE
+from checkers.columns import NONE, Ints
+from checkers.disk_losses import excuses_of_disk
 from checkers.facts import FINAL
 from checkers.findings import seconds
 from checkers.group import Group, ReplicaLog
-from checkers.protocol import Proved
+from checkers.protocol import Excuse, Proved
 from checkers.replica_reasons import (
     cut_text,
     fate,
+    last_beyond,
     later_cuts,
     leader_of,
     leader_text,
@@ -27,6 +29,21 @@ from results.record.verdict import Anomaly
 def compared_logs(group: Group, found: Anomaly) -> tuple[Mapping[str, ReplicaLog], int]:
     """Return the compared logs and the first offset at which they differ."""
     return group.logs.get(str(found.evidence.get("snapshot")), {}), found.offset
+
+
+def cut_short(group: Group, logs: Iterable[ReplicaLog], offsets: Ints) -> tuple[str, ...]:
+    """Return the disk excuses for a replica whose log ends before all offsets that differ.
+
+    If its broker did not run again after a power loss, the high watermark in its file is too high.
+    A broker that stopped cleanly has written this file again.
+    """
+    first, last = int(offsets[0]), int(offsets[-1])
+    short = {log.node for log in logs if log.read_end <= first} - group.facts.clean_nodes
+    found = set[str]()
+    for node in short:
+        seen = last_beyond(group, node, last)
+        found |= {*excuses_of_disk(group, node, (first, last), since_ns=seen[0] if seen else NONE)}
+    return tuple(sorted(found - {Excuse.LAST_COPIES.value}))  # That is about other replicas.
 
 
 def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:

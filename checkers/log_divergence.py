@@ -22,8 +22,8 @@ What would not prove it:
   records behind it. Two leaders may each write a marker there, and stop before they replicate it.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
-allowed only until then. Records that an old leader wrote twice in one epoch are also allowed
-(`checkers/reused_epochs.py`).
+allowed only until then. So is the lack of records that a disk fault took. Records that an old
+leader wrote twice in one epoch are also allowed (`checkers/reused_epochs.py`).
 
 The steps of a scenario copy the files of live brokers. A step asks the brokers first. Then it
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
@@ -54,7 +54,8 @@ import numpy as np
 
 from checkers.columns import NONE, Ints, Mask, ints, present, shared, stack, within
 from checkers.corrupt_record import damaged_parts
-from checkers.divergence_reasons import compared_logs, why_it_kept, why_it_lacks
+from checkers.divergence_reasons import compared_logs, cut_short, why_it_kept, why_it_lacks
+from checkers.excuses import TAKES_RECORDS
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog, claimed_mark, final_isr
@@ -306,7 +307,9 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     reused, doubts = _reused(group, pair, offsets)
     unread = not _is_readable(group, pair) and not _both_have(pair, offsets).all()
     broken = (Premise.READABLE_LOGS.value,) if unread else ()
-    return ((Excuse.UNCLEAN.value,) if excused else ()) + reused, broken + doubts
+    # A replica in the ISR has fetched everything again.
+    lost = () if pair.in_isr or pair.of_step else cut_short(group, (pair.one, pair.other), offsets)
+    return ((Excuse.UNCLEAN.value,) if excused else ()) + reused + lost, broken + doubts
 
 
 def _split(group: Group, pair: Pair, offsets: Ints) -> Iterator[Ints]:
@@ -487,6 +490,6 @@ CHECKER = Checker(
     looks_for="records of two replicas where they must agree: below both high watermarks in any"
     " snapshot; at the end, for replicas in the ISR, below the shorter log's end",
     meanwhile=Proof.COPIED,
-    excuses=frozenset({Excuse.REUSED, Excuse.UNCLEAN}),
+    excuses=TAKES_RECORDS | {Excuse.REUSED},
     during=During.AT_END,
 )

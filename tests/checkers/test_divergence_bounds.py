@@ -1,9 +1,12 @@
 """Up to where replicas must agree, and what a log that could not be read takes from a finding."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkers import log_divergence
-from checkers.facts import RunFacts
+from checkers.facts import DiskLoss, RunFacts
+from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
 from tests.checkers.partition_rows import (
     A,
@@ -169,3 +172,37 @@ def test_a_difference_of_two_records_counts_although_a_log_was_not_read_to_its_e
         if each.evidence["nodes"] == ["n1", "n2"]
     ]  # fmt: skip
     assert doubted.broken_premises == ("readable-final-logs",)
+
+
+@pytest.mark.parametrize(
+    ("node", "before", "excuse", "seen_s", "excuses"),
+    [
+        ("n2", 3, "power-loss", 2, ("power-loss",)),
+        ("n2", 3, "unconfirmed-fault", 2, ("unconfirmed-fault",)),
+        ("n2", 2, "power-loss", 2, ()),  # It took less.
+        ("n1", 3, "power-loss", 2, ()),  # It took them from the other one.
+        ("n2", 3, "power-loss", 9, ()),  # They were there again.
+    ],
+)
+def test_a_broker_that_lost_power_and_stays_down_left_a_mark_above_the_end_of_its_log(
+    node: str, before: int, excuse: str, seen_s: int, *, excuses: tuple[str, ...]
+) -> None:
+    """The run died before the heal. Kafka flushes the file with the marks at each write."""
+    loss = DiskLoss(
+        nodes=frozenset({node}), topic="log-0", partition=0, end_after=2, end_before=before,
+        began_ns=3 * S, until_ns=5 * S, excuse=excuse,
+    )  # fmt: skip
+    on: Rows = {
+        "replica_records": [*log("n1", *EQUAL), *log("n2", *EQUAL[:2])],
+        "replica_states": [state("n1", 3, 3), state("n2", 2, 3),
+                           {"node": "n2", "observed_ns": seen_s * S, "log_end_offset": 3}],
+    }  # fmt: skip
+    for name in ("replica_records", "replica_states"):
+        on[name] = [{**row, "snapshot": row.get("snapshot") and "crash"} for row in on[name]]
+    died = facts(milestones=(), disk_losses=(loss,))
+    stopped = replace(
+        died, milestones=(Milestone(name="stopped", at_ns=9, detail={"n2": "clean"}),)
+    )
+    for about, reasons_left in ((died, excuses), (stopped, ())):
+        (anomaly,) = found(CHECKER, group(about, **on)).anomalies
+        assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (2, reasons_left, ())
