@@ -2,13 +2,14 @@
 
 Every second thread of a worker belongs to a group. The other threads send and read as in the
 workload `log`. Members join, leave, crash, commit their positions, get other partitions in
-rebalances, and go back to read again.
+rebalances, and go back to read again. They leave and crash only in the main phase.
 """
 
 from random import Random
 
 from results.record.identities import group_of
 from results.record.plan import Plan
+from results.record.terms import Phase
 from workloads.log import LogGenerator
 from workloads.pacing import Recurring
 from workloads.protocol import Commit, Crash, Observed, Op, Poll, Seek, Subscribe, Workload
@@ -55,7 +56,8 @@ class GroupsGenerator:
             return self._log.next_op(observed)
         if not observed.assigned:
             return Subscribe(topics=self._plan.topic_names)
-        if self._crash.due(observed.now_ns):
+        # During the recovery, a new member would free a group that is stuck.
+        if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
             return Crash(leave=self._random.random() < LEAVE_SHARE)
         if self._seek.due(observed.now_ns):
             to_committed = self._seeks.random() < TO_COMMITTED_SHARE

@@ -10,7 +10,7 @@ from random import Random
 
 from results.record.identities import group_of
 from results.record.plan import Plan
-from results.record.terms import ShareAct
+from results.record.terms import Phase, ShareAct
 from workloads.log import LogGenerator
 from workloads.pacing import Recurring
 from workloads.protocol import Acknowledge, Crash, Observed, Op, Poll, Subscribe, Workload
@@ -62,7 +62,8 @@ class SharesGenerator:
             return Subscribe(topics=self._plan.topic_names)
         if observed.unhandled:
             return self._crashed() if thread in self._doomed else self._acknowledged()
-        if self._crash.due(observed.now_ns):
+        # During the recovery, a new member would free a group that is stuck.
+        if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
             if self._random.random() < EMPTY_HANDED_SHARE:
                 return self._crashed()
             self._doomed.add(thread)

@@ -1,6 +1,7 @@
 """The generator of the groups workload, without a cluster."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -136,6 +137,20 @@ def test_a_new_member_subscribes_before_all_else() -> None:
     generator = GroupsGenerator(PLAN, worker=0, workers=2)
     late = observed(number=10**6, thread=0, assigned=False)
     assert isinstance(generator.next_op(late), Subscribe)
+
+
+def test_members_crash_only_in_the_main_phase() -> None:
+    """A new member makes the group rebalance, and so may free a group that is stuck."""
+    generator = GroupsGenerator(PLAN, worker=0, workers=2)
+    crashes = {
+        phase: sum(
+            isinstance(generator.next_op(replace(seen, phase=phase)), Crash)
+            for seen in (observed(number=each, thread=0, assigned=True) for each in range(6000))
+        )
+        for phase in (Phase.WARMUP, Phase.RECOVERY, Phase.MAIN)
+    }
+    assert crashes[Phase.MAIN] > 0
+    assert crashes[Phase.WARMUP] == crashes[Phase.RECOVERY] == 0
 
 
 def test_a_stuck_partition_leaves_senders_for_the_others() -> None:

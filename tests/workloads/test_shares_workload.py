@@ -120,6 +120,8 @@ def test_members_end_with_records_in_hand_and_without() -> None:
         held = 3 if isinstance(op, Poll) else 0
     assert len(ends) == 4
     assert 20 < ends.total() < 80
+    calm = (replace(observed(60_000 + each), phase=Phase.RECOVERY) for each in range(60_000))
+    assert not any(isinstance(generator.next_op(each), Crash) for each in calm)
 
 
 @pytest.mark.parametrize(
