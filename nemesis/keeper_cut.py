@@ -1,9 +1,10 @@
 """The fault `keeper-cut`: brokers and ZooKeeper cannot reach each other, in both directions.
 
-The fault cuts off either all brokers or only the controller. If no controller is known, it cuts off
-one broker instead. If the fault lasts long enough, the sessions of these brokers at ZooKeeper end.
-ZooKeeper can report this only to the other brokers. So a leader that is cut off continues to serve
-its clients until it learns of a later epoch (KIP-101). The harness can still reach ZooKeeper.
+The fault cuts off all brokers, the controller, or any one broker. If no controller is known, it
+cuts off any one broker instead. If the fault lasts long enough, the sessions of these brokers at
+ZooKeeper end. ZooKeeper can report this only to the other brokers. So a leader that is cut off
+continues to serve its clients until it learns of a later epoch (KIP-101). It also continues with
+old versions of ZooKeeper's nodes (KAFKA-2729). The harness can still reach ZooKeeper.
 """
 
 from nemesis.cut import Cut
@@ -11,12 +12,16 @@ from nemesis.grudges import split
 from nemesis.in_words import InWords
 from nemesis.protocol import Aim, Site
 
+CONTROLLER, ONE_BROKER = 1 / 4, 1 / 2
+"""The share of faults that cut off the controller, and the share that cut off one broker in all."""
+
 
 def keeper_cut(aim: Aim, site: Site) -> Cut:
     """Make the fault. Its target is ZooKeeper."""
     brokers = tuple(site.cluster.nodes)
-    if aim.rng.random() < 0.5:  # noqa: PLR2004 - one half of them
-        view = site.cluster.view()
+    drawn = aim.rng.random()
+    if drawn < ONE_BROKER:
+        view = site.cluster.view() if drawn < CONTROLLER else None
         controller = view.controller if view else None
         brokers = (controller or aim.rng.choice(brokers),)
     return Cut(aim, site, split((*aim.targets, *brokers), aim.targets))
@@ -24,7 +29,7 @@ def keeper_cut(aim: Aim, site: Site) -> Cut:
 
 SAYS = {
     "keeper-cut": InWords(
-        does="the links between ZooKeeper and all brokers, or only the controller, are cut",
+        does="the links between ZooKeeper and all brokers, or only one of them, are cut",
         injected="like `isolate`",
         proven="like `isolate`",
         undone="like `isolate`",
