@@ -1,12 +1,13 @@
 """isr-not-restored: a partition's replicas were not all in sync again within the plan's time limit.
 
 Definition: from the last heal until `[budgets] isr_s` later, the reported ISR never had all members
-of the plan. The last report before the heal counts, too. It is also an anomaly if the ISR was full,
-became smaller after the heal, and then was not full for longer than `isr_s`. A report does not
-count if an earlier report had a higher leader epoch. The source is ZooKeeper, if the cluster keeps
-the ISR there. Otherwise, the source is the metadata of the leader's own broker. If no leader
-reported its metadata, any broker's metadata counts. If the observations ended too early, the result
-is a gap, not an anomaly. With ZooKeeper, only observations of ZooKeeper count.
+of the plan. The last report before the heal counts, too, if observations went on after the heal. It
+is also an anomaly if the ISR was full, became smaller after the heal, and then was not full for
+longer than `isr_s`. A report does not count if an earlier report had a higher leader epoch. The
+source is ZooKeeper, if the cluster keeps the ISR there. Otherwise, the source is the metadata of
+the leader's own broker. If no leader reported its metadata, any broker's metadata counts. If the
+observations ended too early, the result is a gap, not an anomaly. With ZooKeeper, only observations
+of ZooKeeper count.
 
 Why it proves something: if every broker is back and no fault is in force, followers must catch up.
 If a replica stays out of the ISR, there are fewer copies than the plan asks for. The next fault may
@@ -112,7 +113,8 @@ def _check(group: Group) -> Findings:
     )  # fmt: skip
     shrunk = [each for each in late if each][:1]
     in_time = full[standing:] & (times[standing:] <= calm_ns + budget_ns)
-    unproven = not shrunk and not in_time.any()
+    # A full ISR from before the heal counts only if reports went on after the heal.
+    unproven = not shrunk and (last_ns < calm_ns or not in_time.any())
     gaps = (_unproven(group, (last_ns - calm_ns) / NS_PER_S),) if unproven else ()
     found = findings(
         0 if gaps else 1,
@@ -239,6 +241,8 @@ def _brokers(told: pa.Table) -> set[str]:
 
 
 def _unproven(group: Group, lasted_s: float) -> str:
+    if lasted_s < 0:
+        return f"the ISR of {group.place} was not observed after the last heal"
     return (
         f"the ISR of {group.place} was not full in any observation within the budget of"
         f" {group.facts.plan.budgets.isr_s:g} s; the last observation was {lasted_s:.3f} s after"

@@ -522,6 +522,16 @@ def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
     assert len(gaps(*unknown_before)) == 1
 
 
+def test_a_full_isr_that_nobody_looked_at_after_the_heal_is_a_gap() -> None:
+    told = "the ISR of log-0-0 was not observed after the last heal"
+    assert gaps(isr(-5, 1, 2, 3)) == (told,)
+    assert gaps(isr(-5, 1, 2, 3), belief(0, 1)) == ()
+    # The observer lost ZooKeeper, whose reports alone count.
+    lost = isr(-5, 1, 2, 3, source="zookeeper")
+    assert gaps(lost, *(isr(at, 1, 2) for at in range(1, 90, 2))) == (told,)
+    assert found(isr_not_restored.CHECKER, group(about(), leadership=[lost])).rows == 0
+
+
 def test_old_news_of_an_epoch_do_not_count() -> None:
     """n3 lags behind: it tells of the epoch before, when all were in sync."""
     (sentence,) = late(isr(-5, 1, 2, epoch=2), isr(10, 1, 2, 3, epoch=1), belief(70, 1))

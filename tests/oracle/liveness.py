@@ -149,7 +149,7 @@ def isr_not_restored(
         until = min([until, *newer])
         if in_time and until - small_from > budget_s * S:
             return "late"
-    return None if was_full else "gap"
+    return None if was_full and last_ns >= calm_ns else "gap"
 
 
 def _current(told: list[Row]) -> list[Row]:
