@@ -27,6 +27,7 @@ from checkers.columns import (
     within,
 )
 from checkers.facts import FINAL, NOTED, RemadeTopic, RunFacts
+from checkers.keeper import keeper_lost
 from checkers.ordering import PLACE, ordered
 from checkers.shelf import Shelf, is_shelved, shelf_of
 from results.record.declared import Sight
@@ -133,9 +134,8 @@ class ReplicaLog:
         if not len(self.offsets):
             return np.zeros(len(offsets), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
-        return np.asarray(
-            (self.offsets[at] == offsets) & (self.values[at] == values), dtype=np.bool_
-        )
+        found = (self.offsets[at] == offsets) & (self.values[at] == values)
+        return np.asarray(found, dtype=np.bool_)
 
     def at(self, offset: int) -> int | None:
         """Return the index of the record at an offset, or None."""
@@ -224,11 +224,13 @@ class Group:
     def leader(self) -> Leader | None:
         """The last leader before the stop: the last answer to ListOffsets in the highest epoch.
 
-        Before Kafka 2.1, these answers name no epoch. Then the last leader in ZooKeeper is used.
+        Before Kafka 2.1, these answers name no epoch. Then the last leader in ZooKeeper is used. If
+        the observer lost ZooKeeper, the last leader is unknown.
         """
         seen = self.table("leadership")
         claims = (ints(seen, "leader") >= 0) & (ints(seen, "leader_epoch") >= 0)
-        sources = (select(seen, claims & equal(seen, "source", name)) for name in LEADER_SOURCES)
+        known = LEADER_SOURCES[:1] if keeper_lost(seen) else LEADER_SOURCES
+        sources = (select(seen, claims & equal(seen, "source", name)) for name in known)
         led = next((rows for rows in sources if rows.num_rows), None)
         if led is None:
             return None
@@ -477,8 +479,7 @@ def group_of(
 def _read_committed(polls: pa.Table) -> pa.Table:
     """Return the polls that Jepsen's rules use with transactions: only read_committed polls.
 
-    Logquake's read_uncommitted watchers also read aborted records. By Jepsen's rules that would be
-    an anomaly, and the other readers would seem to skip these records.
+    By Jepsen's rules, aborted records that other readers got would be anomalies.
     """
     return select(polls, equal(polls, "isolation", Isolation.READ_COMMITTED.value))
 
@@ -493,8 +494,5 @@ def _bare(table: pa.Table) -> pa.Table:
 
 @cache
 def _nothing() -> Mapping[str, pa.Table]:
-    """Return an empty table for every table of the record.
-
-    The result is cached, because most groups lack most tables.
-    """
+    """Return an empty table for every table. It is cached, because most groups lack most tables."""
     return {name: _bare(schema.empty_table()) for name, schema in TABLES.items()}

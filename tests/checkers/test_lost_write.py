@@ -218,6 +218,24 @@ def test_without_the_last_leaders_log_a_loss_behind_the_last_read_cannot_be_excl
     assert found(CHECKER, died).gaps == ()
 
 
+def test_the_leader_that_zookeeper_named_before_the_observer_lost_it_is_not_the_last_one() -> None:
+    """Before Kafka 2.1, n2 answers as the leader and names no epoch. n1 lags behind."""
+    told = {**leads(1, 0, source="zookeeper"), "observer": "zk"}
+    logs = [*log("n1", (0, A)), *log("n2", (0, A), (1, B))]
+
+    def judged(last_s: int) -> tuple[list[str], tuple[str, ...]]:
+        answer = {**leads(2, 1, at=last_s * S), "leader_epoch": None}
+        on = group(sends=[ack(A, 0), ack(B, 1, op=2)], leadership=[told, answer],
+                   replica_records=logs)  # fmt: skip
+        return sentences(CHECKER, on), found(CHECKER, on).gaps
+
+    lost, gaps = judged(6)
+    assert (len(lost), gaps) == (1, ())
+    lost, gaps = judged(7)
+    why = "no leader of log-0-0 was observed, so the log to compare with is unknown"
+    assert (lost, gaps) == ([], (why,))
+
+
 def test_what_retention_took_is_not_counted_as_checked() -> None:
     rows = {"leadership": LED, "replica_states": [state("n3", 9, start=9)]}
     assert (
