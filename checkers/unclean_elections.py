@@ -26,6 +26,7 @@ from checkers.columns import NEVER, NONE, Ints, Mask, equal, first_match, ints, 
 from checkers.facts import FINAL, DiskLoss, UncleanOrder
 from checkers.followed_epochs import last_epoch
 from checkers.group import Group
+from checkers.keeper import keeper_lost
 from checkers.protocol import Excuse
 from checkers.written_epochs import written_epochs
 from results.record.declared import Sight
@@ -208,8 +209,8 @@ def unclean_elections(group: Group) -> UncleanElections:
 
     The metadata log names each of these elections. The log may be missing: ZooKeeper has no log of
     elections, other systems may not show their log, and a run that died may lack the log. Then the
-    function assumes that each permitted election happened. But if ZooKeeper shows only leader epoch
-    0, there was no election.
+    function assumes that each permitted election happened. But if ZooKeeper answered to the end
+    and shows only leader epoch 0, there was no election.
     """
     return group.view(_worked_out)
 
@@ -250,7 +251,7 @@ def _began_ns(group: Group, epoch: int) -> int:
 def _without_log(group: Group) -> Iterator[Unclean]:
     rows, highest = group.table("leadership"), NEVER
     epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
-    if len(epochs):
+    if len(epochs) and not keeper_lost(rows):
         if not (epochs > 0).any():
             return
         # The epoch in ZooKeeper never falls, so a later epoch would be known after the recovery.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from checkers.columns import NEVER
+from checkers.columns import NEVER, NONE
 from checkers.unclean_elections import Unclean, unclean_elections
 from results.record.milestones import Milestone
 from tests.checkers.faithful_clients import Row
-from tests.checkers.partition_rows import facts, group, leads
+from tests.checkers.partition_rows import S, facts, group, leads
 
 LATE: Row = {"failed": "an ISR was not full"}
 
@@ -35,3 +35,19 @@ def test_without_a_log_of_elections_a_later_one_is_known_only_after_the_recovery
     about = facts(plan=plan, milestones=tuple(stones))
     on = group(about, leadership=[leads(1, 2, source="zookeeper")])
     assert unclean_elections(on).over_from() == last
+
+
+def test_zookeeper_shows_no_later_election_if_the_observer_lost_it() -> None:
+    """A broker answers as leader of epoch 1; ZooKeeper named epoch 0, and was silent since then."""
+    plan: dict[str, object] = {
+        "system": "kafka:3.9.1:zookeeper", "broker": {"unclean.leader.election.enable": "true"}
+    }  # fmt: skip
+
+    def over_from(last_s: int) -> int:
+        rows = [leads(1, 0, source="zookeeper"), leads(2, 1, at=last_s * S)]
+        stones = [Milestone(name=name, at_ns=9) for name in ("recovered", "stopped")]
+        on = group(facts(plan=plan, milestones=tuple(stones)), leadership=rows)
+        return unclean_elections(on).over_from()
+
+    assert over_from(6) == NONE
+    assert over_from(7) == NEVER
