@@ -40,6 +40,7 @@ from checkers.disk_losses import replicas_of
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, number_in, numbers_in, seconds, with_stacks
 from checkers.group import Group
+from checkers.keeper import keeper_lost
 from checkers.protocol import (
     Chapter,
     Checker,
@@ -113,9 +114,11 @@ def _check(group: Group) -> Findings:
     )  # fmt: skip
     shrunk = [each for each in late if each][:1]
     in_time = full[standing:] & (times[standing:] <= calm_ns + budget_ns)
-    # A full ISR from before the heal counts only if reports went on after the heal.
-    unproven = not shrunk and (last_ns < calm_ns or not in_time.any())
-    gaps = (_unproven(group, (last_ns - calm_ns) / NS_PER_S),) if unproven else ()
+    # A full ISR counts only if reports went on: it may become small later.
+    lost = _is_keepers(told) and keeper_lost(group.table("leadership"))
+    ended = last_ns < calm_ns + budget_ns * lost
+    unproven = not shrunk and (ended or not in_time.any())
+    gaps = (_unproven(group, last_ns, ended=ended),) if unproven else ()
     found = findings(
         0 if gaps else 1,
         shrunk,
@@ -218,9 +221,14 @@ def _last_ns(group: Group, told: pa.Table) -> int:
     Each report is repeated every two seconds. So if ZooKeeper's reports end, it did not answer.
     """
     rows = group.table("leadership")
-    if equal(told, "source", Source.ZOOKEEPER).any():
+    if _is_keepers(told):
         rows = select(rows, equal(rows, "source", Source.ZOOKEEPER))
     return int(ints(rows, "observed_ns").max())
+
+
+def _is_keepers(told: pa.Table) -> bool:
+    """Return whether the reports come from ZooKeeper."""
+    return bool(equal(told, "source", Source.ZOOKEEPER).any())
 
 
 def _begin(told: pa.Table, last: int) -> int:
@@ -240,13 +248,17 @@ def _brokers(told: pa.Table) -> set[str]:
     return {f"n{broker}" for broker in ints(told, "leader").tolist()}
 
 
-def _unproven(group: Group, lasted_s: float) -> str:
-    if lasted_s < 0:
-        return f"the ISR of {group.place} was not observed after the last heal"
+def _unproven(group: Group, last_ns: int, *, ended: bool) -> str:
+    calm_ns = group.facts.calm_from_ns or 0
+    if ended:
+        return (
+            f"the observations of the ISR of {group.place} ended too early, at {seconds(last_ns)};"
+            f" the last heal was at {seconds(calm_ns)}"
+        )
     return (
         f"the ISR of {group.place} was not full in any observation within the budget of"
-        f" {group.facts.plan.budgets.isr_s:g} s; the last observation was {lasted_s:.3f} s after"
-        " the last heal"
+        f" {group.facts.plan.budgets.isr_s:g} s; the last observation was"
+        f" {(last_ns - calm_ns) / NS_PER_S:.3f} s after the last heal"
     )
 
 

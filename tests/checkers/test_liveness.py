@@ -522,14 +522,21 @@ def test_without_a_look_after_the_budget_it_is_a_gap() -> None:
     assert len(gaps(*unknown_before)) == 1
 
 
-def test_a_full_isr_that_nobody_looked_at_after_the_heal_is_a_gap() -> None:
-    told = "the ISR of log-0-0 was not observed after the last heal"
-    assert gaps(isr(-5, 1, 2, 3)) == (told,)
+def test_a_full_isr_counts_only_if_observations_went_on_after_the_heal() -> None:
+    def told(at_s: int) -> tuple[str, ...]:
+        at = f"{100 + at_s}.000 s; the last heal was at 100.000 s"
+        return (f"the observations of the ISR of log-0-0 ended too early, at {at}",)
+
+    assert gaps(isr(-5, 1, 2, 3)) == told(-5)
     assert gaps(isr(-5, 1, 2, 3), belief(0, 1)) == ()
     # The observer lost ZooKeeper, whose reports alone count.
-    lost = isr(-5, 1, 2, 3, source="zookeeper")
-    assert gaps(lost, *(isr(at, 1, 2) for at in range(1, 90, 2))) == (told,)
-    assert found(isr_not_restored.CHECKER, group(about(), leadership=[lost])).rows == 0
+    small = [isr(at, 1, 2) for at in range(1, 90, 2)]
+    for last_s in (-5, 2, 59):
+        lost = isr(last_s, 1, 2, 3, source="zookeeper")
+        assert gaps(lost, *small) == told(last_s)
+        assert found(isr_not_restored.CHECKER, group(about(), leadership=[lost, *small])).rows == 0
+    assert gaps(isr(60, 1, 2, 3, source="zookeeper"), *small) == ()
+    assert gaps(isr(2, 1, 2, 3, source="zookeeper"), isr(7, 1, 2)) == ()
 
 
 def test_old_news_of_an_epoch_do_not_count() -> None:
