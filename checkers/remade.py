@@ -208,7 +208,8 @@ def _check_copies(group: Group) -> Findings:
     if not isr:
         late = f"2 s or more after the heal, {led.node} did not report the ISR of {group.place}"
         return Findings(rows=0, gaps=(late,))
-    logs = [log for node in isr if node != led.node and (log := _log(group, node))]
+    others = {node: _log(group, node) for node in sorted(isr) if node != led.node}
+    logs = [log for log in others.values() if log]
     lacks = [
         Lack(offset=at, value=value, logs=tuple(short))
         for at, value in acked
@@ -219,6 +220,11 @@ def _check_copies(group: Group) -> Findings:
         lacks,
         lambda each: _describe_copies(group, led.node, each),
         lambda each: _labels_of_copies(group, each, topic.made_ns, whole_ns=told_ns),
+        gaps=tuple(
+            f"the log of {group.place} on {node}, which is in the ISR, is missing"
+            for node, log in others.items()
+            if not log
+        ),
     )
 
 

@@ -407,7 +407,11 @@ def test_who_is_out_of_the_isr_or_was_not_read_may_lack_it() -> None:
     rows = on_all(n1=(A, B), n2=(A, B), n3=(A,))
     assert short(leadership=[*IN_SYNC, told(1, 2, at_s=30)], **rows) == []
     assert len(short(leadership=[told(1, 2, at_s=20), told(1, 2, 3, at_s=30)], **rows)) == 1
-    assert short(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A, B))) == [], "n3 was not read"
+    unknown = found(
+        remade.COPIES_CHECKER, group(leadership=IN_SYNC, **on_all(n1=(A, B), n2=(A, B)))
+    )
+    gap = f"the log of {NAME}-0 on n3, which is in the ISR, is missing"
+    assert (unknown.anomalies, unknown.gaps) == ((), (gap,)), "n3 was not read"
     unread = about(unreadable_nodes=frozenset({"n3"}))
     (anomaly,) = found(remade.COPIES_CHECKER, group(unread, leadership=IN_SYNC, **rows)).anomalies
     assert anomaly.broken_premises == ("readable-final-logs",)
