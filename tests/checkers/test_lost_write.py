@@ -229,9 +229,9 @@ def test_the_leader_that_zookeeper_named_before_the_observer_lost_it_is_not_the_
                    replica_records=logs)  # fmt: skip
         return sentences(CHECKER, on), found(CHECKER, on).gaps
 
-    lost, gaps = judged(6)
+    lost, gaps = judged(11)
     assert (len(lost), gaps) == (1, ())
-    lost, gaps = judged(7)
+    lost, gaps = judged(12)
     why = "no leader of log-0-0 was observed, so the log to compare with is unknown"
     assert (lost, gaps) == ([], (why,))
 

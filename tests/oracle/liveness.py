@@ -150,7 +150,7 @@ def isr_not_restored(
         if in_time and until - small_from > budget_s * S:
             return "late"
     all_ns = max(row["observed_ns"] for row in leadership if row["observed_ns"] is not None)
-    lost = told[0]["source"] == "zookeeper" and all_ns > last_ns + 5 * S
+    lost = told[0]["source"] == "zookeeper" and all_ns > last_ns + 10 * S
     ended = last_ns < calm_ns + (budget_s * S if lost else 0)
     return None if was_full and not ended else "gap"
 
