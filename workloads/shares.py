@@ -2,8 +2,8 @@
 
 Every fourth thread of a worker is a member of the single share group, with at most four members in
 all. A member takes records, accepts most of them, releases some, rejects a few, and waits for the
-response. Members end, even while they hold records. Some of them leave the group first, and some do
-not. The other threads send and read as in the workload `log`.
+response. In the main phase, members end, even while they hold records. Some of them leave the group
+first, and some do not. The other threads send and read as in the workload `log`.
 """
 
 from random import Random
@@ -60,10 +60,12 @@ class SharesGenerator:
         if not observed.assigned:
             self._doomed.discard(thread)
             return Subscribe(topics=self._plan.topic_names)
-        if observed.unhandled:
-            return self._crashed() if thread in self._doomed else self._acknowledged()
         # During the recovery, a new member would free a group that is stuck.
-        if observed.phase is Phase.MAIN and self._crash.due(observed.now_ns):
+        may_end = observed.phase is Phase.MAIN
+        if observed.unhandled:
+            ends = may_end and thread in self._doomed
+            return self._crashed() if ends else self._acknowledged()
+        if may_end and self._crash.due(observed.now_ns):
             if self._random.random() < EMPTY_HANDED_SHARE:
                 return self._crashed()
             self._doomed.add(thread)

@@ -120,8 +120,17 @@ def test_members_end_with_records_in_hand_and_without() -> None:
         held = 3 if isinstance(op, Poll) else 0
     assert len(ends) == 4
     assert 20 < ends.total() < 80
-    calm = (replace(observed(60_000 + each), phase=Phase.RECOVERY) for each in range(60_000))
-    assert not any(isinstance(generator.next_op(each), Crash) for each in calm)
+
+
+def test_members_end_only_in_the_main_phase() -> None:
+    """A member may be chosen to end just before the heal, and get its next records after it."""
+    generator = SharesGenerator(PLAN, worker=0, workers=2)
+    for number in range(60_000):
+        generator.next_op(observed(number))
+    for number in range(60_000, 120_000):
+        calm = observed(number, unhandled=3 * (number % 2))
+        op = generator.next_op(replace(calm, phase=Phase.RECOVERY))
+        assert not isinstance(op, Crash)
 
 
 @pytest.mark.parametrize(
