@@ -209,8 +209,8 @@ def unclean_elections(group: Group) -> UncleanElections:
 
     The metadata log names each of these elections. The log may be missing: ZooKeeper has no log of
     elections, other systems may not show their log, and a run that died may lack the log. Then the
-    function assumes that each permitted election happened. But if ZooKeeper answered to the end
-    and shows only leader epoch 0, there was no election.
+    function assumes that each permitted election happened. But if ZooKeeper answered to the end,
+    and no report names a leader epoch above 0, there was no election.
     """
     return group.view(_worked_out)
 
@@ -250,9 +250,8 @@ def _began_ns(group: Group, epoch: int) -> int:
 
 def _without_log(group: Group) -> Iterator[Unclean]:
     rows, highest = group.table("leadership"), NEVER
-    epochs = ints(select(rows, equal(rows, "source", Source.ZOOKEEPER)), "leader_epoch")
-    if len(epochs) and not keeper_lost(rows):
-        if not (epochs > 0).any():
+    if equal(rows, "source", Source.ZOOKEEPER).any() and not keeper_lost(rows):
+        if not (ints(rows, "leader_epoch") > 0).any():
             return
         # The epoch in ZooKeeper never falls, so a later epoch would be known after the recovery.
         watched = group.facts.recovered and group.facts.snapshot == FINAL
