@@ -446,9 +446,11 @@ def final_isr(group: Group) -> frozenset[str]:
     """Return the nodes of the last ISR that is known for the highest leader epoch.
 
     ZooKeeper stores the ISR itself. Metadata shows what one broker knows; old brokers name no
-    epoch.
+    epoch. If the observer lost ZooKeeper, the last ISR is unknown.
     """
     rows = group.table("leadership")
+    if keeper_lost(rows):
+        return frozenset()
     told = (select(rows, equal(rows, "source", name) & present(rows, "isr")) for name in _ISR_FROM)
     known = next((each for each in told if each.num_rows), None)
     if known is None:

@@ -59,6 +59,7 @@ from checkers.excuses import TAKES_RECORDS
 from checkers.facts import CRASH, FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, texts_in
 from checkers.group import Group, ReplicaLog, claimed_mark, final_isr
+from checkers.keeper import keeper_lost
 from checkers.protocol import (
     Chapter,
     Checker,
@@ -284,6 +285,9 @@ def _gaps(group: Group) -> tuple[str, ...]:
     """Return a sentence for each replica that was in the ISR at the end but left no log."""
     if group.facts.snapshot != FINAL:
         return ()
+    if keeper_lost(group.table("leadership")):
+        why = f"ZooKeeper did not answer to the end, so the last ISR of {group.place} is unknown"
+        return (why,)
     absent = sorted(final_isr(group) - set(group.logs.get(FINAL, {})))
     return tuple(
         f"the log of {group.place} on {node}, which is in the ISR, is missing" for node in absent

@@ -17,6 +17,7 @@ from tests.checkers.partition_rows import (
     found,
     group,
     isr,
+    leads,
     log,
     reasons,
     state,
@@ -88,6 +89,21 @@ def test_the_isr_is_that_of_the_highest_epoch_and_of_that_the_last_one_seen() ->
     old = {**isr(1, epoch=4), "observed_ns": 10 * S}
     for told, offsets in (([late, early, old], 3), ([{**late, "isr": [1]}, isr(1, 2, epoch=5)], 1)):
         assert bound({**on, "leadership": told}) == offsets
+
+
+def test_the_isr_that_zookeeper_named_before_the_observer_lost_it_is_not_the_last_one() -> None:
+    """n2 led epoch 0, and had a record that n1, the leader of epoch 1, had replaced."""
+    on = rows(2, 2)
+    on["replica_records"] = [*log("n1", *EQUAL[:2], (1, C)), *log("n2", *EQUAL)]
+    named = {**isr(2, 1), "source": "zookeeper", "observer": "zk"}
+
+    def judged(last_s: int) -> tuple[int, tuple[str, ...]]:
+        result = found(CHECKER, group(**{**on, "leadership": [named, leads(1, 1, at=last_s * S)]}))
+        return len(result.anomalies), result.gaps
+
+    assert judged(11) == (1, ())
+    unknown = "ZooKeeper did not answer to the end, so the last ISR of log-0-0 is unknown"
+    assert judged(12) == (0, (unknown,))
 
 
 def test_a_difference_of_two_records_needs_no_log_to_be_whole() -> None:

@@ -13,12 +13,20 @@ Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
 
+def keeper_lost(rows: Rows) -> bool:
+    """Return whether ZooKeeper's reports end more than ten seconds before the last report."""
+    seen = [row for row in rows["leadership"] if row["observed_ns"] is not None]
+    named = [row["observed_ns"] for row in seen if row["source"] == "zookeeper"]
+    last_ns = max((row["observed_ns"] for row in seen), default=0)
+    return bool(named) and last_ns - max(named) > 10_000_000_000
+
+
 def leader_before_stop(rows: Rows) -> str | None:
     """Return the node that last claimed the highest leader epoch.
 
-    If no node claimed to lead, return the leader that ZooKeeper named.
+    If no node claimed to lead, return the leader that ZooKeeper named, if it was not lost.
     """
-    for source in ("list-offsets", "zookeeper"):
+    for source in ("list-offsets", "zookeeper")[: 1 if keeper_lost(rows) else 2]:
         claims = [
             (row["leader_epoch"], row["observed_ns"], row["leader"])
             for row in rows["leadership"]
@@ -34,6 +42,8 @@ def leader_before_stop(rows: Rows) -> str | None:
 
 
 def last_isr(rows: Rows) -> set[str]:
+    if keeper_lost(rows):
+        return set()
     for source in ("zookeeper", "metadata"):
         known = [
             (row["leader_epoch"] or 0, row["observed_ns"], row["isr"])
