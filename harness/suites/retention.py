@@ -72,8 +72,9 @@ def spared_runs(store: Path, suite: str) -> set[str]:
     """Return the runs that retention never deletes.
 
     These are the first and the last run of each signature with their reruns, and all runs of the
-    last night. A hunt spares all runs except its valid random runs, in each part: a signature names
-    no system, but each system's failure has a first run and reruns of its own.
+    last night except a hunt's valid random runs. A hunt also spares the failures and reruns of its
+    earlier parts: a signature names no system, but each system's failure has a first run of its
+    own.
     """
     nights = [folder.state() for folder in nights_of(store, suite)]
     spared: set[str] = set()
@@ -87,9 +88,14 @@ def spared_runs(store: Path, suite: str) -> set[str]:
         if item.run_id and item.planned.repeats in spared
     }
     for night in nights:
-        kept = [each for each in night.items.values() if night is nights[-1] or each.planned.plan]
-        spared |= {item.run_id for item in kept if item.run_id and not _is_spent(item)}
+        keeps = _is_found if night is not nights[-1] else lambda item: not _is_spent(item)
+        spared |= {item.run_id for item in night.items.values() if item.run_id and keeps(item)}
     return spared
+
+
+def _is_found(item: Item) -> bool:
+    """Return whether a run is a hunt's failure or rerun."""
+    return bool(item.planned.plan) and (item.repeated or item.outcome is Validity.INVALID)
 
 
 def _is_spent(item: Item) -> bool:

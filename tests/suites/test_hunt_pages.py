@@ -450,6 +450,7 @@ def test_the_failures_of_earlier_parts_stay_with_their_reruns(tmp_path: Path) ->
     runs = [
         Run(), failed, replace(failed, plan=other),
         Run(why=Why.SAME_SEED, repeats=run_of(3, earlier), plan=other), failed,
+        Run(valid=Validity.UNKNOWN),
     ]  # fmt: skip
     told = [
         each.model_copy(update={"signature": "alike"})
@@ -458,7 +459,7 @@ def test_the_failures_of_earlier_parts_stay_with_their_reruns(tmp_path: Path) ->
     ]  # fmt: skip
     Journal(suite_folder(tmp_path, "made") / earlier / "journal.jsonl").write(*told)
     night_of(tmp_path, hunted(), [Run()])
-    for item in range(1, 6):
+    for item in range(1, 7):
         (tmp_path / run_of(item, earlier)).mkdir(parents=True)
     assert spared_runs(tmp_path, "made") == {run_of(item, earlier) for item in range(2, 6)}
 
