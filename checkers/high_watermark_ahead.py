@@ -45,13 +45,12 @@ from checkers.announcements import (
 from checkers.columns import NEVER, NONE, Ints, equal, ints, present, select, take, texts
 from checkers.disk_losses import all_lost, lost_on_disks
 from checkers.epoch_starts import epoch_starts
-from checkers.excuses import TAKES_RECORDS
+from checkers.excuses import TAKES_RECORDS, strength
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, seconds
 from checkers.followed_epochs import ceilings, floors, rising
 from checkers.group import Group
 from checkers.protocol import (
-    DISK_DOUBTS,
     Chapter,
     Checker,
     Excuse,
@@ -158,18 +157,12 @@ def _of_node(
             )
             for at in np.unique(ends).tolist()
         ]  # fmt: skip
-    return compared, sorted(ahead, key=lambda each: _excused(group, each))[:1]
+    return compared, sorted(ahead, key=lambda each: strength(_labels(group, each)[0]))[:1]
 
 
 def _firsts(columns: Ints, order: Ints) -> Ints:
     """Return, for each distinct column, its first index in the given order."""
     return order[np.unique(columns[:, order], axis=1, return_index=True)[1]]
-
-
-def _excused(group: Group, ahead: Ahead) -> int:
-    """Return 0 if nothing explains a high watermark, 1 if something may, 2 if something does."""
-    excuses = {*_labels(group, ahead)[0]}
-    return 0 if not excuses else 1 if excuses <= {*DISK_DOUBTS} else 2
 
 
 def _witnesses(told: Announcements, told_ns: Ints, ceilings: Ints) -> Ints:

@@ -48,7 +48,7 @@ from checkers.columns import (
 from checkers.cuts import cut_off
 from checkers.disk_losses import all_lost, first_known_ns
 from checkers.dropped import earliest_acks, lost_in_span
-from checkers.excuses import TAKES_ACKNOWLEDGED
+from checkers.excuses import TAKES_ACKNOWLEDGED, strength
 from checkers.findings import (
     anomaly_at,
     could_not_show,
@@ -164,21 +164,26 @@ def _weak(group: Group, values: Ints) -> Mask:
 
 def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> Labels:
     excuses = list(by_acks[0])
-    # Each value was written after the loss of the one before.
-    told = sorted(_known_span(group, offset, value) for value in values)
-    known = [each for each in told if each[1] >= 0]
-    last_ns = max(at for _, at in known) if len(known) == len(told) else NEVER
-    if took_value_at(group, offset, values, missed_ns=last_ns):
+    told = [_known_span(group, offset, value) for value in values]
+    spans = [each if each[1] >= 0 else (NEVER, NEVER) for each in told]
+    if took_value_at(group, offset, values, missed_ns=max(at for _, at in spans)):
         excuses.append(Excuse.UNCLEAN.value)
     if group.facts.disk_losses:
-        spans = pairwise(known if len(known) == len(told) else [*known, (NEVER, NEVER)])
-        lost = [
-            lost_in_span(group, offset, since, at, missed_ns=later)
-            for (since, at), (_, later) in spans
-        ]
-        excuses += all_lost(lost)
+        # It is unknown in which order values of overlapping spans were written.
+        orders = sorted(spans), sorted(spans, key=lambda span: span[1])
+        excuses += max((_lost_in_turn(group, offset, each) for each in orders), key=strength)
     again = labels_of(group, values)
     return (*excuses, *again[0]), tuple(dict.fromkeys([*by_acks[1], *again[1]]))
+
+
+def _lost_in_turn(group: Group, offset: int, spans: list[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the disk excuses, if each value was written after the loss of the one before."""
+    lost = [
+        lost_in_span(group, offset, since, at, missed_ns=later)
+        for (since, at), (_, later) in pairwise(spans)
+        if at < NEVER
+    ]
+    return all_lost(lost)
 
 
 def _known_span(group: Group, offset: int, value: int) -> tuple[int, int]:

@@ -112,6 +112,26 @@ def test_each_record_at_an_offset_needs_its_own_loss() -> None:
     assert told(epoch_mismatch.CHECKER, *both) == [("power-loss",)] * 2
 
 
+@pytest.mark.parametrize(
+    ("loss", "first", "second", "excuses"),
+    [
+        ((7, 8), (1, 9), (4, 6), ("power-loss",)),  # The second op's record was there first.
+        ((3, 5), (1, 9), (6, 7), ("power-loss",)),
+        ((3, 5), (6, 9), (6, 7), ()),
+    ],
+)
+def test_of_two_ops_of_several_sends_either_may_have_written_its_record_first(
+    loss: tuple[int, int], first: tuple[int, int], second: tuple[int, int], excuses: tuple[str, ...]
+) -> None:
+    sends = [
+        {**ack(value, 7, op=op, at=ended_s * S), "invoke_ns": begun_s * S}
+        for op, (value, (begun_s, ended_s)) in enumerate(((A, first), (B, second)), 1)
+    ]
+    about = facts(plan={"sends_per_op": 20}, disk_losses=(_power(*loss),))
+    (anomaly,) = found(inconsistent_offsets.CHECKER, group(about, sends=sends)).anomalies
+    assert anomaly.excuses == excuses
+
+
 def test_a_larger_decrease_after_a_loss_does_not_hide_one_before_it() -> None:
     led = [_announced(9, 10, 0), _announced(5, 20, 0), _announced(4, 50, 0)]
     on = group(facts(disk_losses=(_power(30, 40),)), leadership=led)
