@@ -71,10 +71,11 @@ from checkers.protocol import (
 )
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
-from checkers.unclean_elections import took_value_at
+from checkers.unclean_elections import began_ns_of, took_value_at
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import HiddenCuts, hidden_cuts
 from checkers.witnesses import by_node, truncations_of
+from checkers.written_epochs import written_epochs
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -191,7 +192,9 @@ def _known_span(group: Group, offset: int, value: int) -> tuple[int, int]:
     known_ns, sends = first_known_ns(group, offset, value), group.table("sends")
     mine = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
     mine &= ints(sends, "offset") == offset
-    return int(earliest_acks(group, select(sends, mine)).min(initial=known_ns)), known_ns
+    since_ns = int(earliest_acks(group, select(sends, mine)).min(initial=known_ns))
+    epoch = min(written_epochs(group, offset, value), default=NONE)
+    return min(max(since_ns, began_ns_of(group, epoch)), known_ns), known_ns
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

@@ -61,7 +61,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premis
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import lacked_by, unclean_elections
+from checkers.unclean_elections import began_ns_of, lacked_by, unclean_elections
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
@@ -254,7 +254,8 @@ def _dropped(group: Group, loss: Loss) -> Labels:
     until = lacked_by(group, loss.offset, loss.acked_ns)
     if unclean_elections(group).took_after(loss.offset, epoch, loss.sent_ns, until):
         excuses.append(Excuse.UNCLEAN.value)
-    disks = lost_in_span(group, loss.offset, loss.since_ns, loss.acked_ns)
+    since_ns = max(loss.since_ns, began_ns_of(group, epoch))
+    disks = lost_in_span(group, loss.offset, since_ns, loss.acked_ns)
     return (*excuses, *disks), tuple(broken)
 
 

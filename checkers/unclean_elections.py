@@ -201,7 +201,7 @@ def lacked_by(group: Group, offset: int, acked_ns: int) -> int:
     if log is None or at is None or acked_ns < 0:
         return NEVER
     epoch = int(log.epochs[at])
-    return epoch if _began_ns(group, epoch) > acked_ns else NEVER
+    return epoch if began_ns_of(group, epoch) > acked_ns else NEVER
 
 
 def unclean_elections(group: Group) -> UncleanElections:
@@ -231,7 +231,7 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
         if group.facts.plan.unclean_elections:
             yield Unclean(
                 epoch=epoch, last=epoch, start=0, until_ns=_known_ns(group, epoch),
-                began_ns=_began_ns(group, epoch),
+                began_ns=began_ns_of(group, epoch),
             )  # fmt: skip
             continue
         for order in _orders(group):
@@ -239,7 +239,7 @@ def _of_metadata_log(group: Group, log: pa.Table) -> Iterator[Unclean]:
                 yield _ordered(group, order, epoch, epoch)
 
 
-def _began_ns(group: Group, epoch: int) -> int:
+def began_ns_of(group: Group, epoch: int) -> int:
     """Return a time before which a leader epoch did not begin; -1 if unknown."""
     mine = (group.topic, group.partition, epoch)
     reigns = (

@@ -433,6 +433,25 @@ def test_the_end_of_an_op_of_several_sends_does_not_date_each_acknowledgement(
         assert (anomaly.excuses, anomaly.broken_premises) == (excuses, ())
 
 
+@pytest.mark.parametrize(
+    ("epoch", "began_s", "excuses"), [(6, 5, ()), (6, -1, ("power-loss",)), (4, 5, ("power-loss",))]
+)
+def test_a_loss_before_a_records_epoch_took_nothing_from_it(
+    epoch: int, began_s: int, excuses: tuple[str, ...]
+) -> None:
+    """Its op began before the loss, and a reader got it from a leader of after the loss."""
+    reign = Reign(topic="log-0", partition=0, leader=3, epoch=6, from_ns=began_s * S,
+                  until_ns=20 * S)  # fmt: skip
+    about = facts(plan={"sends_per_op": 20}, disk_losses=(EVERYWHERE,), reigns=(reign,))
+    sends = [{**ack(A, 0, at=9 * S), "invoke_ns": S}, {**ack(B, 0, op=2, at=12 * S)}]
+    polls = [{**read(A, 0, phase="main"), "complete_ns": 8 * S, "leader_epoch": epoch}]
+    on = group(about, sends=sends, polls=polls, leadership=LED, replica_records=log("n3", (7, B)),
+               replica_states=[state("n3", 1)])  # fmt: skip
+    for checker in (CHECKER, inconsistent_offsets.CHECKER):
+        (anomaly,) = found(checker, on).anomalies
+        assert (anomaly.excuses, anomaly.broken_premises) == (excuses, ())
+
+
 @pytest.mark.parametrize("ended_s", [None, 40])
 def test_a_transaction_whose_client_got_no_answer_may_be_lost_on_all_disks(
     ended_s: int | None,
