@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.changes import SETTLED_NS, was_quiet
-from checkers.columns import NEVER, Ints, Mask, equal, ints, present, texts
-from checkers.disk_losses import lost_on_disks
+from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, present, select, texts
+from checkers.disk_losses import first_known_ns, lost_on_disks
 from checkers.group import Group
 from checkers.protocol import DISK_DOUBTS, DISK_EXCUSES, Excuse
 from checkers.reigns import TRANSACTIONS
 from checkers.state_losses import disk_reasons
-from checkers.unclean_elections import unclean_elections
+from checkers.unclean_elections import began_ns_of, unclean_elections
+from checkers.written_epochs import written_epochs
 
 
 def dropped(group: Group, offsets: Ints, values: Ints) -> Mask:
@@ -84,6 +85,16 @@ def earliest_acks(group: Group, sends: pa.Table) -> Ints:
     """
     several = present(sends, "txn_id") | (group.facts.plan.sends_per_op > 1)
     return np.where(several, ints(sends, "invoke_ns"), ints(sends, "complete_ns"))
+
+
+def known_span(group: Group, offset: int, value: int) -> tuple[int, int]:
+    """Return when a value may first have been at an offset, and when this was known."""
+    known_ns, sends = first_known_ns(group, offset, value), group.table("sends")
+    mine = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
+    mine &= ints(sends, "offset") == offset
+    since_ns = int(earliest_acks(group, select(sends, mine)).min(initial=known_ns))
+    epoch = min(written_epochs(group, offset, value), default=NONE)
+    return min(max(since_ns, began_ns_of(group, epoch)), known_ns), known_ns
 
 
 def lost_in_span(

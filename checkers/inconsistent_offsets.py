@@ -46,8 +46,8 @@ from checkers.columns import (
     within,
 )
 from checkers.cuts import cut_off
-from checkers.disk_losses import all_lost, first_known_ns
-from checkers.dropped import earliest_acks, lost_in_span
+from checkers.disk_losses import all_lost
+from checkers.dropped import known_span, lost_in_span
 from checkers.excuses import TAKES_ACKNOWLEDGED, strength
 from checkers.findings import (
     anomaly_at,
@@ -71,11 +71,10 @@ from checkers.protocol import (
 )
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_READERS, OF_WRITERS
-from checkers.unclean_elections import began_ns_of, took_value_at
+from checkers.unclean_elections import took_value_at
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import HiddenCuts, hidden_cuts
 from checkers.witnesses import by_node, truncations_of
-from checkers.written_epochs import written_epochs
 from results.record.terms import AnomalyClass
 from results.record.verdict import Anomaly, Words
 
@@ -165,7 +164,7 @@ def _weak(group: Group, values: Ints) -> Mask:
 
 def _labels(group: Group, offset: int, values: list[int], by_acks: Labels) -> Labels:
     excuses = list(by_acks[0])
-    told = [_known_span(group, offset, value) for value in values]
+    told = [known_span(group, offset, value) for value in values]
     spans = [each if each[1] >= 0 else (NEVER, NEVER) for each in told]
     if took_value_at(group, offset, values, missed_ns=max(at for _, at in spans)):
         excuses.append(Excuse.UNCLEAN.value)
@@ -185,16 +184,6 @@ def _lost_in_turn(group: Group, offset: int, spans: list[tuple[int, int]]) -> tu
         if at < NEVER
     ]
     return all_lost(lost)
-
-
-def _known_span(group: Group, offset: int, value: int) -> tuple[int, int]:
-    """Return when a value may first have been at an offset, and when this was known."""
-    known_ns, sends = first_known_ns(group, offset, value), group.table("sends")
-    mine = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
-    mine &= ints(sends, "offset") == offset
-    since_ns = int(earliest_acks(group, select(sends, mine)).min(initial=known_ns))
-    epoch = min(written_epochs(group, offset, value), default=NONE)
-    return min(max(since_ns, began_ns_of(group, epoch)), known_ns), known_ns
 
 
 def _describe(group: Group, offset: int, values: list[int]) -> Anomaly:

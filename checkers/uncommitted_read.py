@@ -22,6 +22,7 @@ The anomaly is allowed after an unclean election, or after a loss on the disks o
 must have begun before the answer.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,9 +47,9 @@ from checkers.client_reasons import (
     sent,
     servers,
 )
-from checkers.columns import NEVER, NONE, Ints, equal, ints, present, select, take
-from checkers.disk_losses import lost_on_disks
-from checkers.excuses import TAKES_RECORDS
+from checkers.columns import NEVER, NONE, Ints, equal, ints, present, runs_of, select, take
+from checkers.dropped import known_span, lost_in_span
+from checkers.excuses import TAKES_RECORDS, strength
 from checkers.findings import anomaly_at, findings, known, number_in, seconds
 from checkers.group import Group
 from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Promise, Waits
@@ -114,9 +115,9 @@ def _first_answers(told: Announcements, epochs: Ints, ended_ns: Ints) -> Ints:
 def _uncommitted(
     group: Group, polls: pa.Table, told: Announcements, *, first_told: Ints, answers: Ints
 ) -> list[Uncommitted]:
-    """Return one finding for each offset, with the poll that ended first.
+    """Return one finding for each offset: for the value that is explained least, its first poll.
 
-    An unclean election or a disk loss may explain the first poll, and not the last one.
+    After an unclean election or a disk loss, another record may be at the offset.
 
     Args:
         group: The run's rows of one partition.
@@ -128,13 +129,12 @@ def _uncommitted(
     """
     offsets, ended_ns = ints(polls, "offset"), ints(polls, "complete_ns")
     early = np.flatnonzero((answers >= 0) & (told.marks[answers] <= offsets))
-    early = early[np.lexsort((ended_ns[early], offsets[early]))]
-    _, first, readers = np.unique(offsets[early], return_index=True, return_counts=True)
     op_ids, processes, values = (ints(polls, name) for name in ("op_id", "process", "value"))
-
-    def read_at(index: int, count: int) -> Uncommitted:
-        row = int(early[index])
-        return Uncommitted(
+    early = early[np.lexsort((ended_ns[early], values[early], offsets[early]))]
+    readers = Counter(offsets[early].tolist())
+    found: dict[int, list[Uncommitted]] = {}
+    for row in early[runs_of(offsets[early], values[early])[:-1]].tolist():
+        read = Uncommitted(
             offset=int(offsets[row]),
             op_id=int(op_ids[row]),
             process=int(processes[row]),
@@ -142,14 +142,14 @@ def _uncommitted(
             completed_ns=int(ended_ns[row]),
             answer=told[int(answers[row])],
             is_first=bool(answers[row] == first_told[row]),
-            readers=count,
+            readers=readers[int(offsets[row])],
         )
+        found.setdefault(read.offset, []).append(read)
 
-    found = []
-    for index, count in zip(first.tolist(), readers.tolist(), strict=True):
-        reads = [read_at(at, count) for at in sorted({index, index + count - 1})]
-        found.append(min(reads, key=lambda read: bool(_labels(group, read)[0])))
-    return found
+    def explained(read: Uncommitted) -> tuple[int, int]:
+        return strength(_labels(group, read)[0]), read.completed_ns
+
+    return [min(reads, key=explained) for reads in found.values()]
 
 
 def _check(group: Group) -> Findings:
@@ -178,21 +178,10 @@ def _labels(group: Group, read: Uncommitted) -> Labels:
     unclean = took_value_at(group, read.offset, [read.value], missed_ns=missed_ns)
     excuses = [Excuse.UNCLEAN.value] if unclean else []
     if group.facts.disk_losses:
-        known_ns = _known_ns(group, read)
-        excuses += lost_on_disks(group, read.offset, known_ns, missed_ns=missed_ns)
+        # Clients fetch records before their polls return them, so an earlier time may be known.
+        span = known_span(group, read.offset, read.value)
+        excuses += lost_in_span(group, read.offset, *span, missed_ns=missed_ns)
     return tuple(excuses), ()
-
-
-def _known_ns(group: Group, read: Uncommitted) -> int:
-    """Return the earliest time by which a record is known to have been written.
-
-    This is the time of the acknowledgement, or the end of the poll if that is earlier. Clients
-    fetch records before their polls return them.
-    """
-    sends = group.table("sends")
-    here = equal(sends, "acked", True) & (ints(sends, "offset") == read.offset)  # noqa: FBT003 - a value
-    mine = select(sends, here & (ints(sends, "value") == read.value))
-    return int(min([*ints(mine, "complete_ns").tolist(), read.completed_ns]))
 
 
 def _describe(group: Group, read: Uncommitted) -> Anomaly:

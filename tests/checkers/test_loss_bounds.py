@@ -492,15 +492,41 @@ def test_a_transactions_record_is_told_where_the_log_has_it_if_it_was_or_had_to_
 def test_a_read_before_a_loss_does_not_hide_a_read_of_the_same_offset_after_it() -> None:
     led = [_announced(5, 5, 0), _announced(3, 30, 2), _announced(4, 42, 2), _announced(9, 50, 2)]
 
-    def reads(*told: tuple[int, int, int]) -> list[tuple[object, tuple[str, ...]]]:
+    def reads(
+        *told: tuple[int, int, int], others: tuple[DiskLoss, ...] = ()
+    ) -> list[tuple[object, tuple[str, ...]]]:
         polls = [
             {**read(value, 7, op=op, phase="main"), "complete_ns": at_s * S}
             for value, op, at_s in told
         ]
-        on = group(facts(disk_losses=(_power(10, 14),)), leadership=led, polls=polls)
+        about = facts(disk_losses=(_power(10, 14), *others))
+        on = group(about, leadership=led, polls=polls)
         anomalies = found(uncommitted_read.CHECKER, on).anomalies
         return [(each.evidence["op_id"], each.excuses) for each in anomalies]
 
     assert reads((A, 5, 9)) == [(5, ("power-loss",))]
     assert reads((B, 6, 41)) == [(6, ())]
     assert reads((A, 5, 9), (B, 6, 41)) == [(6, ())]
+    # A busy client's poll may return late what its consumer fetched before the loss.
+    assert reads((A, 5, 9), (A, 6, 16)) == [(5, ("power-loss",))]
+    assert reads((A, 5, 9), (B, 6, 16), (C, 7, 27), others=(_power(25, 28),)) == [
+        (5, ("power-loss",))
+    ]
+    assert reads((A, 5, 9), (B, 6, 29), (C, 7, 39), others=(_power(35, 40),)) == [(6, ())]
+    doubtful = replace(_power(12, 20), topic="", partition=-1, excuse="unconfirmed-fault")
+    assert reads((A, 5, 9), (B, 6, 18), others=(doubtful,)) == [(6, ("unconfirmed-fault",))]
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "plan", "excuses"),
+    [(8, {"sends_per_op": 20}, ("power-loss",)), (8, {}, ()), (15, {"sends_per_op": 20}, ())],
+)
+def test_a_busy_client_reads_late_what_an_op_of_several_sends_wrote_before_a_loss(
+    begun_s: int, plan: dict[str, object], excuses: tuple[str, ...]
+) -> None:
+    sends = [{**ack(A, 7, at=20 * S), "invoke_ns": begun_s * S}]
+    polls = [{**read(A, 7, phase="main"), "complete_ns": 16 * S}]
+    on = group(facts(plan=plan, disk_losses=(_power(10, 14),)), sends=sends, polls=polls,
+               leadership=[_announced(3, 30, 2)])  # fmt: skip
+    (anomaly,) = found(uncommitted_read.CHECKER, on).anomalies
+    assert anomaly.excuses == excuses
