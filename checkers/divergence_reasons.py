@@ -35,15 +35,16 @@ def cut_short(group: Group, logs: Iterable[ReplicaLog], offsets: Ints) -> tuple[
     """Return the disk excuses for a replica whose log ends before all offsets that differ.
 
     If its broker did not run again after a power loss, the high watermark in its file is too high.
-    A broker that stopped cleanly has written this file again.
+    A broker that stopped cleanly has written this file again. A wipe deletes this file.
     """
     first, last = int(offsets[0]), int(offsets[-1])
     short = {log.node for log in logs if log.read_end <= first} - group.facts.clean_nodes
     found = set[str]()
     for node in short:
-        seen = last_beyond(group, node, last)
+        seen = last_beyond(group, node, first)
         found |= {*excuses_of_disk(group, node, (first, last), since_ns=seen[0] if seen else NONE)}
-    return tuple(sorted(found - {Excuse.LAST_COPIES.value}))  # That is about other replicas.
+    # The last copies are about other replicas.
+    return tuple(sorted(found - {Excuse.WIPE.value, Excuse.LAST_COPIES.value}))
 
 
 def why_it_lacks(group: Group, found: Anomaly, node: str) -> str:

@@ -22,8 +22,9 @@ What would not prove it:
   records behind it. Two leaders may each write a marker there, and stop before they replicate it.
 
 After an unclean election a replica may differ until it is back in the ISR. The difference is
-allowed only until then. So is the lack of records that a disk fault took. Records that an old
-leader wrote twice in one epoch are also allowed (`checkers/reused_epochs.py`).
+allowed only until then. In a run that did not recover, the end of a replica's log may be missing
+if a power loss or a flipped bit took it. Records that an old leader wrote twice in one epoch are
+also allowed (`checkers/reused_epochs.py`).
 
 The steps of a scenario copy the files of live brokers. A step asks the brokers first. Then it
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
@@ -311,8 +312,9 @@ def _labels(group: Group, pair: Pair, offsets: Ints, *, lasting: bool) -> Labels
     reused, doubts = _reused(group, pair, offsets)
     unread = not _is_readable(group, pair) and not _both_have(pair, offsets).all()
     broken = (Premise.READABLE_LOGS.value,) if unread else ()
-    # A replica in the ISR has fetched everything again.
-    lost = () if pair.in_isr or pair.of_step else cut_short(group, (pair.one, pair.other), offsets)
+    # For the recovery, each replica was in the ISR, and had fetched everything again.
+    come_back = pair.of_step or group.facts.recovered
+    lost = () if come_back else cut_short(group, (pair.one, pair.other), offsets)
     return ((Excuse.UNCLEAN.value,) if excused else ()) + reused + lost, broken + doubts
 
 

@@ -337,7 +337,7 @@ def test_the_contract_allows_it_and_the_strict_judge_does_not() -> None:
         for name in ("lost-write", "inconsistent-offsets", "poll-skip", "uncommitted-read"):
             assert allowed(name, (excuse,), Judge.CONTRACT) == excuse
             assert allowed(name, (excuse,), Judge.STRICT) is None
-        for name in ("log-divergence", "phantom", "epoch-regression", "two-leaders-in-epoch"):
+        for name in ("phantom", "epoch-regression", "two-leaders-in-epoch"):
             assert allowed(name, (excuse,), Judge.CONTRACT) is None
 
 
@@ -506,7 +506,7 @@ def test_what_an_unconfirmed_fault_may_have_taken_is_neither_excused_nor_proof()
         assert allowed(name, doubt, Judge.CONTRACT) is None
         assert doubts(name, doubt, Judge.CONTRACT) == ("known-losses",)
         assert doubts(name, doubt, Judge.STRICT) == ()
-    for name in ("log-divergence", "phantom", "two-leaders-in-epoch"):
+    for name in ("phantom", "two-leaders-in-epoch"):
         assert doubts(name, doubt, Judge.CONTRACT) == ()
 
 

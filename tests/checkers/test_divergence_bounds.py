@@ -222,3 +222,34 @@ def test_a_broker_that_lost_power_and_stays_down_left_a_mark_above_the_end_of_it
     for about, reasons_left in ((died, excuses), (stopped, ())):
         (anomaly,) = found(CHECKER, group(about, **on)).anomalies
         assert (anomaly.offset, anomaly.excuses, anomaly.broken_premises) == (2, reasons_left, ())
+
+
+@pytest.mark.parametrize(
+    ("excuse", "ends", "recovered", "excuses"),
+    [
+        ("power-loss", ((2, 6),), False, ("power-loss",)),
+        ("bit-flip", ((2, 6),), False, ("bit-flip",)),
+        ("power-loss", ((2, 6), (9, 5)), False, ()),  # Some of them were there again.
+        ("power-loss", ((2, 6), (9, 4)), False, ("power-loss",)),
+        ("wipe", ((2, 6),), False, ()),  # It deletes the file with the marks.
+        ("power-loss", ((2, 6),), True, ()),  # The replica was in the ISR after the loss.
+    ],
+)
+def test_a_disk_fault_excuses_only_the_end_that_the_replica_never_fetched_again(
+    excuse: str, ends: tuple[tuple[int, int], ...], *, recovered: bool, excuses: tuple[str, ...]
+) -> None:
+    """Its broker ended uncleanly after everything else, so no leader's answer shows it in sync."""
+    loss = DiskLoss(
+        nodes=frozenset({"n2"}), topic="log-0", partition=0, end_after=2, end_before=6,
+        began_ns=3 * S, until_ns=5 * S, excuse=excuse,
+    )  # fmt: skip
+    six = [(0, value) for value in range(90, 96)]
+    looks = [{"node": "n2", "observed_ns": at_s * S, "log_end_offset": end} for at_s, end in ends]
+    about = facts(disk_losses=(loss,))
+    on = group(
+        about if recovered else replace(about, milestones=()),
+        replica_records=[*log("n1", *six), *log("n2", *six[:4])],
+        replica_states=[state("n1", 6, 6), state("n2", 4, 6), *looks],
+    )
+    (anomaly,) = found(CHECKER, on).anomalies
+    assert (anomaly.offset, anomaly.excuses) == (4, excuses)
