@@ -87,14 +87,19 @@ def earliest_acks(group: Group, sends: pa.Table) -> Ints:
     return np.where(several, ints(sends, "invoke_ns"), ints(sends, "complete_ns"))
 
 
+def written_since(group: Group, offset: int, value: int, since_ns: int) -> int:
+    """Return a time, or the begin of a record's leader epoch if copies show that it was later."""
+    epoch = min(written_epochs(group, offset, value), default=NONE)
+    return max(since_ns, began_ns_of(group, epoch))
+
+
 def known_span(group: Group, offset: int, value: int) -> tuple[int, int]:
     """Return when a value may first have been at an offset, and when this was known."""
     known_ns, sends = first_known_ns(group, offset, value), group.table("sends")
     mine = equal(sends, "acked", True) & (ints(sends, "value") == value)  # noqa: FBT003 - a value
     mine &= ints(sends, "offset") == offset
     since_ns = int(earliest_acks(group, select(sends, mine)).min(initial=known_ns))
-    epoch = min(written_epochs(group, offset, value), default=NONE)
-    return min(max(since_ns, began_ns_of(group, epoch)), known_ns), known_ns
+    return min(written_since(group, offset, value, since_ns), known_ns), known_ns
 
 
 def lost_in_span(

@@ -51,7 +51,7 @@ from checkers.client_reasons import final_logs, final_server, hold, offset_of
 from checkers.columns import NEVER, NONE, Ints, Mask, equal, ints, select, texts, within
 from checkers.cuts import may_have_dropped, told_cuts
 from checkers.disk_losses import replicas_of
-from checkers.dropped import earliest_acks, lost_in_span, marker_lost
+from checkers.dropped import earliest_acks, lost_in_span, marker_lost, written_since
 from checkers.excuses import TAKES_ACKNOWLEDGED
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, findings, known, number_in, seconds, texts_in
@@ -61,7 +61,7 @@ from checkers.protocol import Chapter, Checker, Excuse, Findings, Labels, Premis
 from checkers.reads import others, reads_of
 from checkers.symptoms import OF_A_LOST_END, OF_LEADERS
 from checkers.transactions import READ_COMMITTED
-from checkers.unclean_elections import began_ns_of, lacked_by, unclean_elections
+from checkers.unclean_elections import lacked_by, unclean_elections
 from checkers.used_sequences import labels_of, reason_of
 from checkers.weak_acks import may_be_dropped, nobody_knows
 from checkers.witnesses import (
@@ -254,7 +254,7 @@ def _dropped(group: Group, loss: Loss) -> Labels:
     until = lacked_by(group, loss.offset, loss.acked_ns)
     if unclean_elections(group).took_after(loss.offset, epoch, loss.sent_ns, until):
         excuses.append(Excuse.UNCLEAN.value)
-    since_ns = max(loss.since_ns, began_ns_of(group, epoch))
+    since_ns = written_since(group, loss.offset, loss.value, loss.since_ns)
     disks = lost_in_span(group, loss.offset, since_ns, loss.acked_ns)
     return (*excuses, *disks), tuple(broken)
 

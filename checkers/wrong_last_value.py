@@ -45,8 +45,7 @@ from checkers.acknowledger import moved
 from checkers.cleaned import holes, keys_in, latest, may_stand, retention_ns
 from checkers.client_reasons import final_server, hold, nodes_at
 from checkers.columns import NONE, Ints, Mask, equal, first_match, ints, present, select, within
-from checkers.disk_losses import lost_on_disks
-from checkers.dropped import marker_lost
+from checkers.dropped import earliest_acks, lost_in_span, marker_lost, written_since
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import FINAL, RunFacts
 from checkers.findings import anomaly_at, could_not_show, findings, known, number_in, texts_in
@@ -273,14 +272,15 @@ def _check(group: Group) -> Findings:
 
 
 def _labels(group: Group, wrong: Wrong) -> Labels:
-    sends = group.committed
-    mine = ints(sends, "value") == wrong.value
-    acked_ns = int(ints(sends, "complete_ns")[mine].max(initial=NONE))
-    excuses = list(lost_on_disks(group, wrong.offset, acked_ns))
+    mine = select(group.committed, ints(group.committed, "value") == wrong.value)
+    acked_ns = int(ints(mine, "complete_ns").max(initial=NONE))
+    since_ns = int(earliest_acks(group, mine).max(initial=NONE))
+    since_ns = written_since(group, wrong.offset, wrong.value, since_ns)
+    excuses = list(lost_in_span(group, wrong.offset, since_ns, acked_ns))
     if took_value_at(group, wrong.offset, [wrong.value]):
         excuses.append(Excuse.UNCLEAN.value)
     if READ in wrong.places:
-        excuses += marker_lost(group, select(sends, mine))
+        excuses += marker_lost(group, mine)
     premises = (
         (Premise.WHOLE_RECORD, group.facts.cut_streams),
         (Premise.RECOVERED, wrong.places == (READ,) and not group.facts.recovered),

@@ -12,6 +12,7 @@ from checkers import wrong_last_value
 from checkers.facts import DiskLoss, Disturbance
 from checkers.findings import number_in, texts_in
 from checkers.group import Group
+from checkers.reigns import Reign
 from results.record.keys import is_tombstone, key_number
 from results.record.verdict import Anomaly
 from tests.broken.corpus import Spot, broken, innocent
@@ -523,6 +524,31 @@ def test_a_marker_that_was_lost_excuses_what_a_read_lacks_and_no_log() -> None:
     others = [replace(each, at=S if row == 2 else 9 * S) for row, each in enumerate(TWO)]
     read = partition(others, {"n1": LAST}, read=[(1, OTHER), LAST[2]], on=on)
     assert labels(in_transactions(read)) == (("power-loss",), ())
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "txn_id", "excuses"), [(1, 7, ("power-loss",)), (1, None, ()), (4, 7, ())]
+)
+def test_disks_may_have_lost_it_before_its_transaction_ended(
+    begun_s: int, txn_id: int | None, excuses: tuple[str, ...]
+) -> None:
+    logs = partition(TWO, dict.fromkeys(NODES, LAST[:1]), on=about(disk_losses=(LOSS,)))
+    times = {"invoke_ns": begun_s * S, "complete_ns": 9 * S, "txn_id": txn_id}
+    sends = [{**row, **times} for row in logs.table("sends").to_pylist()]
+    assert labels(changed(logs, "sends", sends)) == (excuses, ())
+
+
+@pytest.mark.parametrize(("began_s", "excuses"), [(4, ()), (-1, ("power-loss",))])
+def test_disks_did_not_lose_what_a_later_leader_wrote(
+    began_s: int, excuses: tuple[str, ...]
+) -> None:
+    reign = Reign(topic="log-0", partition=0, leader=1, epoch=0, from_ns=began_s * S,
+                  until_ns=20 * S)  # fmt: skip
+    on = about(disk_losses=(LOSS,), reigns=(reign,))
+    logs = partition(TWO, {"n1": LAST, "n2": LAST[:1], "n3": LAST[:1]}, on=on)
+    times = {"invoke_ns": S, "complete_ns": 9 * S, "txn_id": 7}
+    sends = [{**row, **times} for row in logs.table("sends").to_pylist()]
+    assert labels(changed(logs, "sends", sends)) == (excuses, ())
 
 
 @pytest.mark.parametrize(
