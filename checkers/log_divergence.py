@@ -21,10 +21,9 @@ What would not prove it:
 - A transaction's marker above a high watermark, of an epoch that began during the stop, and all
   records behind it. Two leaders may each write a marker there, and stop before they replicate it.
 
-After an unclean election a replica may differ until it is back in the ISR. The difference is
-allowed only until then. In a run that did not recover, the end of a replica's log may be missing
-if a power loss or a flipped bit took it. Records that an old leader wrote twice in one epoch are
-also allowed (`checkers/reused_epochs.py`).
+After an unclean election a replica may differ, but only until it is back in the ISR. In a run that
+did not recover, a replica may lack the end of its log if a power loss or a flipped bit took it.
+Records that an old leader wrote twice in one epoch are allowed (`checkers/reused_epochs.py`).
 
 The steps of a scenario copy the files of live brokers. A step asks the brokers first. Then it
 copies one node after another, checkpoint files first. It asks for the ISR last. The different times
