@@ -48,6 +48,8 @@ LAG_SHOWS_S = 10.0
 EDGES_S = 5.0
 """How many seconds clients run beyond the recovery's budget. Failed sends count as evidence only
 after this budget."""
+IDS_TAKE = 1.5
+"""How many times `Plan.hanging_after_s` clients wait for a transactional id that is in doubt."""
 
 
 class Life:
@@ -217,6 +219,8 @@ class Life:
             return fleet.died()
 
         recovered = arena.recover(is_whole)
+        # Between two attempts with an id, its thread has other ops.
+        ids_s = stopwatch_s() + IDS_TAKE * self._plan.hanging_after_s + EDGES_S
         traffic_s = max(RECOVERY_TRAFFIC_S, shows_s - stopwatch_s())
         arena.pass_s(traffic_s, stop=self._interrupts.abandon, writers_lost=died)
         arena.await_traffic(
@@ -226,9 +230,17 @@ class Life:
             stop=self._interrupts.abandon,
             writers_lost=died,
         )
+        arena.await_traffic(
+            lambda: not fleet.unended(),
+            what="recovery: the end of a transaction with every transactional id",
+            deadline_s=ids_s,
+            stop=self._interrupts.abandon,
+            writers_lost=died,
+        )
         if recovered and not self._interrupts.finish.is_set():
             arena.await_isrs(is_whole)
-        late = not is_whole() or fleet.untouched()
+        in_doubt = stopwatch_s() >= ids_s and fleet.unended()
+        late = not is_whole() or fleet.untouched() or in_doubt
         if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
 

@@ -44,6 +44,9 @@ class Clients(Protocol):
     def untouched(self) -> frozenset[Touched]:
         """Return the partitions and groups that got no message since the recovery phase began."""
 
+    def unended(self) -> frozenset[str]:
+        """Return the transactional ids whose last transaction has an unknown end."""
+
     def counts(self) -> FleetCounts:
         """Return the counts of the clients' ops so far."""
 

@@ -14,7 +14,7 @@ from typing import cast
 
 from results.record.clock import NS_PER_S, RunClock
 from results.record.runtime import start
-from results.record.terms import AssignmentKind, F, Outcome, Phase
+from results.record.terms import AssignmentKind, F, Outcome, Phase, TransactionOutcome
 from workloads.aside import Aside
 from workloads.protocol import (
     Acknowledge,
@@ -22,6 +22,7 @@ from workloads.protocol import (
     Batch,
     Commit,
     Crash,
+    End,
     Generator,
     Key,
     Member,
@@ -141,6 +142,9 @@ class Crew:
         self.read: set[tuple[str, Key]] = set()
         """(group, partition) for each partition that a member has read since the set was last
         emptied."""
+        self.unended: set[str] = set()
+        """The transactional ids whose last transaction has an unknown end, except after a crash on
+        purpose."""
 
     @property
     def free(self) -> int:
@@ -260,6 +264,7 @@ class Crew:
             self._in_flight.subtract(keys)
             self._transacting -= 1
             self._recorder.transacted(op_id, op, transactor.transactional_id, result)
+            self._note_end(op, transactor.transactional_id, result)
             if result.outcome is Outcome.OK:
                 self.taken.update(keys)
                 took_ns = self._clock.now_ns() - invoked_ns
@@ -269,6 +274,12 @@ class Crew:
 
         work = partial(transactor.transact, op, thread.reader, starts)
         self._aside.do(work, done)
+
+    def _note_end(self, op: Txn, transactional_id: str, result: TxnResult) -> None:
+        if result.ended is not TransactionOutcome.UNKNOWN:
+            self.unended.discard(transactional_id)
+        elif op.end is not End.CRASH:
+            self.unended.add(transactional_id)
 
     def _settle(self, thread: _Thread, result: TxnResult) -> None:
         """After a transaction, move a process's position forward; after an abort, move it back.

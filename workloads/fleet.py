@@ -225,6 +225,13 @@ class Fleet:
         wanted |= {(group, *place) for group in groups(self._plan) for place in read}
         return frozenset(wanted.difference(*(worker.told.touched() for worker in self._workers)))
 
+    def unended(self) -> frozenset[str]:
+        """Return the transactional ids whose last transaction has an unknown end.
+
+        The next transaction with such an id needs a new producer.
+        """
+        return frozenset[str]().union(*(worker.told.unended() for worker in self._workers))
+
     def counts(self) -> FleetCounts:
         """Return the workers' last reported counts."""
         now_s = stopwatch_s()
@@ -306,6 +313,7 @@ class Told:
         self._lock = new_lock()
         self._phases = 0
         self._touched: set[Touched] = set()
+        self._unended: frozenset[str] = frozenset()
         self._statuses: deque[_Status] = deque([_Status(at_s=stopwatch_s())])
 
     def enter(self) -> None:
@@ -319,6 +327,11 @@ class Told:
         with self._lock:
             return frozenset(self._touched)
 
+    def unended(self) -> frozenset[str]:
+        """Return the transactional ids whose end was unknown in the worker's last report."""
+        with self._lock:
+            return self._unended
+
     def statuses(self, since_s: float) -> tuple[_Status, _Status]:
         """Return the newest status from before `since_s`, and the newest status of all."""
         with self._lock:
@@ -331,6 +344,7 @@ class Told:
         told = _Line.model_validate(line)
         with self._lock:
             self._statuses.append(_status(told))
+            self._unended = frozenset(told.unended)
             if told.phases == self._phases:  # Earlier reports belong to another phase.
                 self._touched.update(told.taken, told.read)
 
@@ -434,6 +448,7 @@ class _Line(BaseModel):
     phases: int
     taken: list[tuple[str, int]]
     read: list[tuple[str, str, int]]
+    unended: list[str] = []
 
 
 def _status(told: _Line) -> _Status:

@@ -285,6 +285,7 @@ class Worker:
             "phases": self._phases,
             "taken": taken,
             "read": read,
+            "unended": sorted(self._crew.unended),
         })  # fmt: skip
 
 
