@@ -40,6 +40,8 @@ _MOMENTS = (
     ("calm_from_ns", "the harness", "healed the last fault"),
     ("from_ns", "the partition", "had no broker that could serve it, from this time on"),
     ("to_ns", "the partition", "was served again, or was no longer asked for"),
+    ("asked_from_ns", "a new producer", "asked for its producer id in vain, from this time on"),
+    ("asked_to_ns", "the last of them", "had still not got one"),
     ("full_ns", "the ISR", "was full again"),
     ("since_ns", "the last stable offset", "stayed the same from this time until the end"),
 )

@@ -29,9 +29,13 @@ EVIDENCE: Mapping[str, str] = {
     " offset are committed.",
     "announced_observed_ns": f"When the answer with the high watermark arrived, {_NS}.",
     "answers": "How many answers in the later epoch are too low.",
+    "asked_from_ns": f"When the first of the attempts began, {_NS}.",
     "asked_ns": f"When the client sent the request, {_NS}.",
+    "asked_to_ns": f"When the last of the attempts ended, {_NS}.",
     "assigned_ns": f"When a member of the group was last assigned the partition, {_NS}.",
     "assigned_to": "The process of the member that was last assigned the partition.",
+    "attempts": "How many new producers with the transactional id were refused, or not answered.",
+    "attempts_s": "How many seconds these attempts took in sum.",
     "away": "The voters that faults stopped or isolated in the period.",
     "before": "The snapshot in which the replica still has the records. Null if only the replica's"
     " own announcement shows that it had them.",
@@ -88,7 +92,7 @@ EVIDENCE: Mapping[str, str] = {
     " process or realtime edge, and -1 for other edges.",
     "epoch": "The leader epoch, or the epoch of the controllers' quorum. If an epoch went back: the"
     " smaller one. For a checkpoint: the epoch of the record.",
-    "errors": "The most frequent errors of the sends, each with its number.",
+    "errors": "The most frequent errors of the sends or attempts, each with its number.",
     "fault": "The kind of the fault that ended the brokers.",
     "final_leader": "The last leader of the partition, as a broker id or a node.",
     "final_leader_epoch": "The leader epoch of the last leader.",
@@ -181,6 +185,8 @@ EVIDENCE: Mapping[str, str] = {
     " first.",
     "ops_of_component": "How many operations are linked by this cycle and other cycles: the size of"
     " their strongly connected component.",
+    "other_ids": "With how many other transactional ids a new producer ended a transaction"
+    " meanwhile.",
     "place": "The partition of the input record.",
     "places": "The partition of each edge of the cycle. Empty for a process or realtime edge.",
     "poll_op_ids": "The first 10 operations that read the value, or that read at the offset.",
@@ -205,6 +211,7 @@ EVIDENCE: Mapping[str, str] = {
     "readers": "The first 10 operations that read the value.",
     "records": "The record of each node at the first offset: its epoch, its hash, and 1 for a"
     " control record.",
+    "refusals": "The errors with which brokers refused the producers, each with its number.",
     "replicas": "For each replica: the record that its final log has at the offset.",
     "said": "The last lines that the process wrote. For the quorum: the leader that each voter"
     " named last.",
@@ -249,6 +256,7 @@ EVIDENCE: Mapping[str, str] = {
     "tombstone": "Whether the last committed record of the key is a tombstone.",
     "topic_id": "The id of the topic, which a fault recreated.",
     "transactional": "Whether the value was sent in a transaction.",
+    "transactional_id": "The transactional id of the producers.",
     "tried_s": "How many seconds of the period had sends in progress.",
     "truncations": "The recorded truncations that may have removed the record.",
     "value": "The value of the record.",
