@@ -80,10 +80,11 @@ from results.record.verdict import Anomaly, Words
 
 NAME = "transactional-id-stuck"
 _OF_INIT = re.compile(
-    "Failed to initialize Producer ID|Timed out waiting for operation to finish, retry call"
+    "Failed to initialize Producer ID|Failed to acquire transactional PID"
+    "|Timed out waiting for operation to finish, retry call"
     "|InitProducerId|initializing transactional state"
 )
-"""Parts of the errors of `init_transactions`. The first two are librdkafka's. Its second text also
+"""Parts of the errors of `init_transactions`. The first three are librdkafka's. Its third text also
 belongs to a commit, but a commit has another decision."""
 _REFUSED = re.compile("[A-Z][A-Z_]+(?=: Failed to initialize Producer ID)")
 """The name of a broker's error, from librdkafka. The client's own errors begin with `_`. Kafka's

@@ -332,3 +332,15 @@ def an_id_is_free_again_in_time(record: Record, spot: Spot) -> None:
     like = record.rows("transactions", op_id=last["op_id"])[0]
     record.add("transactions", like, op_id=op_id, txn_id=op_id, decision="commit",
                outcome="committed")  # fmt: skip
+
+
+FENCED = (
+    "_FENCED: Producer fenced by newer instance: Failed to acquire transactional PID from broker"
+    " TxnCoordinator/1: Broker: There is a newer producer with the same transactionalId"
+)
+
+
+def test_a_new_producer_that_is_fenced_at_once_did_not_get_its_producer_id() -> None:
+    """Such an answer takes no time, so it proves nothing. But nobody could use the id."""
+    findings = judged(*OTHERS, *(txn(0, at, at + 0.1, error=FENCED) for at in range(103, 150)))
+    assert (stuck(findings), findings.rows, len(findings.gaps)) == ([], 2, 1)
