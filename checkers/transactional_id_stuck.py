@@ -21,8 +21,9 @@ What would not prove it:
 - A call of which the client's error does not name its kind.
 - Few or short attempts. A thread that only reads, has ended, or hangs makes none.
 - A partition that has not recovered: then the markers cannot be written. The anomaly is not
-  trusted. It is not trusted, either, if the controllers' log says that the coordinator's partition
-  has no leader.
+  trusted. It is not trusted, either, if the attempts do not exceed the limit without those in whose
+  middle the coordinator's partition had no leader. The same holds for a partition of the log of
+  groups. The controllers' log shows these times.
 - A slow client, whose time for the call is too short. So in some attempt a broker must have refused
   the request by name. Or a new producer with another id must have begun meanwhile. Otherwise the
   anomaly is not trusted.
@@ -43,7 +44,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.calm import silent_ns
+from checkers.calm import Span, silent_ns
 from checkers.columns import equal, ints, select, texts
 from checkers.excuses import TAKES_RECORDS
 from checkers.facts import RunFacts
@@ -71,7 +72,7 @@ from checkers.protocol import (
     Scope,
     Waits,
 )
-from checkers.reigns import GROUPS, TRANSACTIONS, partition_of
+from checkers.reigns import GROUPS, TRANSACTIONS, between, partition_of
 from checkers.state_losses import disk_reasons, unclean_by
 from results.record.clock import NS_PER_S
 from results.record.identities import transactional_id
@@ -137,7 +138,7 @@ class _Id:
     """
 
     name: str
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Span, ...]
     errors: tuple[str, ...]
     served: bool
     begun_ns: tuple[int, ...]
@@ -155,7 +156,12 @@ class _Id:
     @property
     def tried_s(self) -> float:
         """How long the attempts took in sum."""
-        return sum(end - begin for begin, end in self.spans) / NS_PER_S
+        return self.tried_without_s(())
+
+    def tried_without_s(self, spans: Sequence[Span]) -> float:
+        """Return how long the attempts took in sum, without the given times."""
+        took_ns = sum(end - begin - silent_ns(spans, begin, end) for begin, end in self.spans)
+        return took_ns / NS_PER_S
 
 
 def _check(group: Group) -> Findings:
@@ -180,7 +186,7 @@ def _check(group: Group) -> Findings:
     )  # fmt: skip
 
 
-def _span(facts: RunFacts) -> tuple[int, int] | None:
+def _span(facts: RunFacts) -> Span | None:
     """Return the time that counts: from the recovery until clients were stopped."""
     calm_ns, until_ns = facts.calm_from_ns, facts.clients_end_ns
     if calm_ns is None or until_ns is None:
@@ -226,7 +232,7 @@ def _tries(group: Group, from_ns: int) -> Iterator[tuple[int, _Try]]:
         )
 
 
-def _id(name: str, tries: Sequence[_Try], span: tuple[int, int], limit_ns: int) -> _Id:
+def _id(name: str, tries: Sequence[_Try], span: Span, limit_ns: int) -> _Id:
     """Return the attempts with an id."""
     others = [at for at, each in enumerate(tries) if not each.refused]
     last = tries[others[-1] + 1 if others else 0 :]
@@ -265,24 +271,34 @@ def _labels(group: Group, stuck: _Id) -> Labels:
     facts = group.facts
     # Without a leader of the groups' log, the markers of committed offsets cannot be written.
     excuses = disk_reasons(facts, TRANSACTIONS, GROUPS)
-    until_ns = stuck.until_ns
+    until_ns, limit_s = stuck.until_ns, facts.plan.hanging_after_s
     if facts.plan.unclean_elections and unclean_by(facts, TRANSACTIONS, by_ns=until_ns):
         excuses.add(Excuse.UNCLEAN.value)
-    asleep_ns = sum(silent_ns(facts.silences, *span) for span in stuck.spans)
     broken = {
         Premise.WHOLE_RECORD: facts.cut_streams,
-        Premise.RECOVERED: not facts.recovered or _is_led_by_none(facts, stuck),
-        Premise.AWAKE: stuck.tried_s - asleep_ns / NS_PER_S <= facts.plan.hanging_after_s,
+        Premise.RECOVERED: not facts.recovered
+        or any(stuck.tried_without_s(spans) <= limit_s for spans in _leaderless(facts, stuck)),
+        Premise.AWAKE: stuck.tried_without_s(facts.silences) <= limit_s,
         Premise.SHOWN_CAUSE: not (_answers(stuck.errors) or _others(group, stuck)),
     }
     return tuple(sorted(excuses)), tuple(each.value for each, fails in broken.items() if fails)
 
 
-def _is_led_by_none(facts: RunFacts, stuck: _Id) -> bool:
-    """Return whether, in the middle of the attempts, the coordinator's partition had no leader."""
-    midst_ns = (stuck.since_ns + stuck.until_ns) // 2
-    known = partition_of(facts.reigns, TRANSACTIONS, stuck.name) >= 0
-    return known and not coordinators(facts, TRANSACTIONS, stuck.name, (midst_ns, midst_ns))
+def _leaderless(facts: RunFacts, stuck: _Id) -> Iterator[Sequence[Span]]:
+    """Yield, for each internal partition that gets markers, the attempts without a leader.
+
+    In their middle, according to the controllers' log, it certainly had no leader.
+    """
+    own = (TRANSACTIONS, partition_of(facts.reigns, TRANSACTIONS, stuck.name))
+    places = {(each.topic, each.partition) for each in facts.reigns if each.leader < 0}
+    for place in places:
+        if place == own or place[0] == GROUPS:
+            yield [span for span in stuck.spans if _is_led_by_none(facts, place, sum(span) // 2)]
+
+
+def _is_led_by_none(facts: RunFacts, place: tuple[str, int], at_ns: int) -> bool:
+    led = between(facts.reigns, place, (at_ns, at_ns))
+    return bool(led) and all(each.leader < 0 for each in led)
 
 
 def _answers(errors: Sequence[str]) -> Mapping[str, int]:

@@ -1,5 +1,6 @@
 """transactional-id-stuck: who of the clients was given a producer id after the last heal."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -344,3 +345,24 @@ def test_a_new_producer_that_is_fenced_at_once_did_not_get_its_producer_id() -> 
     """Such an answer takes no time, so it proves nothing. But nobody could use the id."""
     findings = judged(*OTHERS, *(txn(0, at, at + 0.1, error=FENCED) for at in range(103, 150)))
     assert (stuck(findings), findings.rows, len(findings.gaps)) == ([], 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "led_from", "broken"),
+    [
+        ("__transaction_state", 104, ()),
+        ("__transaction_state", 112, ("recovered",)),
+        ("__consumer_offsets", 104, ()),
+        ("__consumer_offsets", 112, ("recovered",)),
+    ],
+)
+def test_no_marker_is_written_while_an_internal_partition_has_no_leader(
+    topic: str, led_from: int, broken: tuple[str, ...]
+) -> None:
+    """Only the plan's partitions must have recovered before the clients' time counts."""
+    none, one = led(-1)[1], led(1)[1]
+    spans = replace(none, until_ns=led_from * S), replace(one, from_ns=led_from * S, epoch=2)
+    (anomaly,) = judged(
+        *OTHERS, *STUCK, on=about(reigns=tuple(replace(each, topic=topic) for each in spans))
+    ).anomalies
+    assert anomaly.broken_premises == broken
