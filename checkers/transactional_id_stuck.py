@@ -24,9 +24,9 @@ What would not prove it:
   trusted. It is not trusted, either, if the attempts do not exceed the limit without those in whose
   middle the coordinator's partition had no leader. The same holds for a partition of the log of
   groups. The controllers' log shows these times.
-- A slow client, whose time for the call is too short. So in some attempt a broker must have refused
-  the request by name. Or a new producer with another id must have begun meanwhile. Otherwise the
-  anomaly is not trusted.
+- A slow client, whose time for the call is too short. So the attempts that a broker refused by name
+  must alone exceed the limit. Or new producers with other ids must have begun meanwhile, and more
+  often than not. Otherwise the anomaly is not trusted.
 - A suspended machine, and an incomplete record.
 
 The anomaly is allowed if records of the coordinator's log, or of the log of groups, may have been
@@ -134,6 +134,7 @@ class _Id:
         spans: The last attempts, if all of them were refused: the times that count of each.
         errors: The errors of these attempts.
         served: Whether any transaction ended.
+        refused_ns: When an operation ended of which the new producer did not get its id.
         begun_ns: When an operation with a new producer ended a transaction.
     """
 
@@ -141,6 +142,7 @@ class _Id:
     spans: tuple[Span, ...]
     errors: tuple[str, ...]
     served: bool
+    refused_ns: tuple[int, ...]
     begun_ns: tuple[int, ...]
 
     @property
@@ -157,6 +159,12 @@ class _Id:
     def tried_s(self) -> float:
         """How long the attempts took in sum."""
         return self.tried_without_s(())
+
+    @property
+    def named_s(self) -> float:
+        """How long the attempts took that a broker refused by name."""
+        named = zip(self.spans, map(_REFUSED.match, self.errors), strict=True)
+        return sum(end - begin for (begin, end), name in named if name) / NS_PER_S
 
     def tried_without_s(self, spans: Sequence[Span]) -> float:
         """Return how long the attempts took in sum, without the given times."""
@@ -246,6 +254,7 @@ def _id(name: str, tries: Sequence[_Try], span: Span, limit_ns: int) -> _Id:
         spans=tuple((begin, end) for begin, end, _ in kept),
         errors=tuple(each.error for *_, each in kept),
         served=any(each.ended for each in tries),
+        refused_ns=tuple(each.ended_ns for each in tries if each.refused),
         begun_ns=tuple(
             each.ended_ns for before, each in pairwise(tries) if before.dropped and each.ended
         ),
@@ -279,7 +288,7 @@ def _labels(group: Group, stuck: _Id) -> Labels:
         Premise.RECOVERED: not facts.recovered
         or any(stuck.tried_without_s(spans) <= limit_s for spans in _leaderless(facts, stuck)),
         Premise.AWAKE: stuck.tried_without_s(facts.silences) <= limit_s,
-        Premise.SHOWN_CAUSE: not (_answers(stuck.errors) or _others(group, stuck)),
+        Premise.SHOWN_CAUSE: not (stuck.named_s > limit_s or _others_begin(group, stuck)),
     }
     return tuple(sorted(excuses)), tuple(each.value for each, fails in broken.items() if fails)
 
@@ -315,6 +324,17 @@ def _others(group: Group, stuck: _Id) -> int:
         for each in group.view(_ids)
         if each.name != stuck.name
     )
+
+
+def _others_begin(group: Group, stuck: _Id) -> bool:
+    """Return whether meanwhile most new producers with other ids, which are not stuck, began."""
+    limit_s = group.facts.plan.hanging_after_s
+    others = [each for each in group.view(_ids) if each.tried_s <= limit_s]
+    begun, refused = (
+        sum(at_ns >= stuck.since_ns for times_ns in of_each for at_ns in times_ns)
+        for of_each in ([each.begun_ns for each in others], [each.refused_ns for each in others])
+    )
+    return begun > refused
 
 
 def _describe(group: Group, stuck: _Id) -> Anomaly:

@@ -366,3 +366,34 @@ def test_no_marker_is_written_while_an_internal_partition_has_no_leader(
         *OTHERS, *STUCK, on=about(reigns=tuple(replace(each, topic=topic) for each in spans))
     ).anomalies
     assert anomaly.broken_premises == broken
+
+
+SHORT: Row = {"transaction_timeout_s": 1}
+"""A transaction may be open for 1 s, 1 s more until anybody looks, and 10 s for the markers."""
+QUICK = [txn(0, 103 + at * 1.5, 104 + at * 1.5, error=UNANSWERED) for at in range(14)]
+
+
+def test_one_refusal_by_name_does_not_show_why_later_attempts_got_no_answer_in_their_time() -> None:
+    """A coordinator refuses the first producer after a crash. A slow client then has too little."""
+    rows = [{**QUICK[0], "error": CONCURRENT}, *QUICK[1:]]
+    (doubtful,) = judged(*OTHERS, *rows, on=about(plan=SHORT)).anomalies
+    assert doubtful.broken_premises == ("shown-cause",)
+    named = [{**row, "error": CONCURRENT} for row in QUICK]
+    (sure,) = judged(*OTHERS, *named, on=about(plan=SHORT)).anomalies
+    assert sure.broken_premises == ()
+
+
+def test_other_ids_do_not_show_the_cause_if_most_of_their_new_producers_could_not_begin() -> None:
+    """The machine is so slow that a new producer seldom begins in its time."""
+    slow = [txn(3, 103 + at * 1.5, 104 + at * 1.5, error=UNANSWERED) for at in range(4)]
+    rows = [*OTHERS, *QUICK, *slow, committed(3, 110, 111)]
+    (doubtful,) = judged(*rows, on=about(plan=SHORT)).anomalies
+    assert doubtful.broken_premises == ("shown-cause",)
+    dropped = [txn(5, at, at + 1, error="thrown away") for at in range(103, 113, 2)]
+    begun = [committed(5, at, at + 1) for at in range(104, 114, 2)]
+    (sure,) = judged(*rows, *dropped, *begun, on=about(plan=SHORT)).anomalies
+    assert sure.broken_premises == ()
+    # An id that is stuck itself says nothing about the machine.
+    both = [{**row, "process": 4} for row in QUICK]
+    two = judged(*OTHERS, *QUICK, *both, *dropped, *begun, on=about(plan=SHORT)).anomalies
+    assert [each.broken_premises for each in two] == [(), ()]
