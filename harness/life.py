@@ -237,9 +237,9 @@ class Life:
             stop=self._interrupts.abandon,
             writers_lost=died,
         )
+        in_doubt = stopwatch_s() >= ids_s and fleet.unended()
         if recovered and not self._interrupts.finish.is_set():
             arena.await_isrs(is_whole)
-        in_doubt = stopwatch_s() >= ids_s and fleet.unended()
         late = not is_whole() or fleet.untouched() or in_doubt
         if late and not self._interrupts.abandon.is_set():
             arena.note_stacks(cluster)
