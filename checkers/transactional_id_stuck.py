@@ -29,9 +29,9 @@ What would not prove it:
   often than not. Otherwise the anomaly is not trusted.
 - A suspended machine, and an incomplete record.
 
-The anomaly is allowed if records of the coordinator's log, or of the log of groups, may have been
-lost. The causes are an unclean election, or a loss on the disks of all replicas. If only some
-replicas lost such records, the anomaly is not trusted (`state_losses`).
+The anomaly is allowed if an unclean election may have lost records of the coordinator's log. It is
+also allowed if the disks of all replicas lost records of this log or of the log of groups. If only
+some replicas lost such records, the anomaly is not trusted (`state_losses`).
 
 If the attempts took less time, and no transaction with this id ended after the recovery, the run
 does not show whether the id is stuck. This is a gap. It is also a gap if the attempts lasted long
