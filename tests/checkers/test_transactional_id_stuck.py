@@ -170,6 +170,9 @@ def test_attempts_that_no_broker_refused_by_name_need_a_new_producer_beside_them
     kept = [txn(3, 105, 106, decision="commit", error=UNANSWERED), committed(3, 107, 108)]
     (doubtful,) = judged(*OTHERS, *rows, *kept).anomalies
     assert doubtful.broken_premises == ("shown-cause",)
+    kept[0] = txn(3, 105, 106, end="aborted", error="aborted on purpose")
+    (doubtful,) = judged(*OTHERS, *rows, *kept).anomalies
+    assert doubtful.broken_premises == ("shown-cause",)
 
 
 def test_the_time_counts_from_the_recovery_until_clients_were_told_to_stop() -> None:
@@ -261,10 +264,15 @@ UNCLEAN: Row = {"broker": {"unclean.leader.election.enable": "true"}}
         (about(plan=UNCLEAN, reigns=led(1, unclean=True)), (("unclean-election",), ())),
         (about(reigns=led(1)), ((), ())),
         (about(reigns=led(-1)), ((), ("recovered",))),
+        (about(reigns=(replace(led(-1)[1], until_ns=50 * S),)), ((), ())),
+        (about(reigns=tuple(replace(each, topic="log-0") for each in led(-1))), ((), ())),
         (about(milestones=stones(whole=False)), ((), ("recovered",))),
+        (about(milestones=stones()[1:]), ((), ("recovered",))),
         (about(cut_streams=True), ((), ("whole-record",))),
         (about(silences=((103 * S, 108 * S),)), ((), ("awake",))),
         (about(silences=((108 * S, 109 * S), (132 * S, 150 * S))), ((), ())),
+        (about(silences=((103 * S, 107 * S),)), ((), ())),
+        (about(silences=((103 * S, 120 * S),)), ((), ("awake",))),
     ],
 )  # fmt: skip
 def test_what_may_have_kept_a_coordinator_from_its_work(
@@ -283,6 +291,27 @@ def test_it_is_told_who_coordinated_and_what_was_answered() -> None:
         " with CONCURRENT_TRANSACTIONS"
     )
     assert isinstance(why, Proved)
+    moved = (replace(led(1)[1], until_ns=110 * S), replace(led(2)[1], epoch=2, from_ns=110 * S))
+    assert not isinstance(CHECKER.why(run(on=about(reigns=moved)), anomaly), Proved)
+    other = replace(anomaly, evidence={**anomaly.evidence, "refusals": ["5 x NOT_COORDINATOR"]})
+    assert not isinstance(CHECKER.why(on, other), Proved)
+
+
+def test_an_id_that_served_before_it_was_stuck_counts_once() -> None:
+    findings = judged(*OTHERS, committed(0, 102, 103), *STUCK)
+    assert (stuck(findings), findings.rows) == (["txn-0"], 3)
+
+
+def test_time_in_which_the_machine_slept_leaves_no_doubt_about_an_id() -> None:
+    rows = [*OTHERS, committed(0, 102, 103), *refused(0, 103, 140)]
+    asleep = judged(*rows, on=about(silences=((108 * S, 140 * S),)))
+    assert (asleep.anomalies, asleep.rows, asleep.gaps) == ((), 3, ())
+
+
+def test_without_a_transaction_nothing_could_be_detected() -> None:
+    assert judged(txn(0, 50, 51)).unshown
+    assert not judged(*OTHERS).unshown
+    assert not judged(*STUCK[:1]).unshown, "the gap tells it"
 
 
 def test_only_clients_with_transactions_have_ids() -> None:
