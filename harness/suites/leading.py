@@ -126,6 +126,7 @@ def opened(
     Store(store).check_usable()
     lock = SuiteLock(store, suite.name)
     try:
+        _remove_unbegun(store, suite.name)
         last = _unfinished(store, suite.name)
         if mode is Resumption.RESUME and last is None:
             raise StoreError(f"{store} has no unfinished night of {suite.name}")
@@ -142,6 +143,13 @@ def opened(
         yield lead
     finally:
         lock.release()
+
+
+def _remove_unbegun(store: Path, suite: str) -> None:
+    """Delete the folders without a journal. Each such night was killed before its first line."""
+    for root in suite_folder(store, suite).iterdir():
+        if root.is_dir() and not NightFolder(root=root).journal.exists():
+            shutil.rmtree(root)
 
 
 def _unfinished(store: Path, suite: str) -> NightFolder | None:

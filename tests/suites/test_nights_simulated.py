@@ -23,7 +23,7 @@ from harness.cli import exit_code as exit_code_of
 from harness.exit_codes import BAD_ARGUMENTS, INVALID, UNKNOWN
 from harness.suites.bench import HELD_LIMIT_S, Bench, Orders
 from harness.suites.causes import causes_of
-from harness.suites.journal import Begun, Journal, Line, Planned, Played, Started
+from harness.suites.journal import Begun, Ended, Journal, Line, Planned, Played, Started
 from harness.suites.leading import Resumption, opened
 from harness.suites.lines import PAGE
 from harness.suites.night import Phase
@@ -407,6 +407,19 @@ def test_a_night_whose_plan_was_cut_was_never_begun(tmp_path: Path, suite: Path)
         assert not lead.resumed
         assert len(lead.conductor.state.planned) == 2
     assert not folder.root.exists()
+
+
+def test_a_night_that_was_killed_before_its_first_line_leaves_no_folder(
+    tmp_path: Path, suite: Path
+) -> None:
+    store = tmp_path / "store"
+    killed, last = (NightFolder(root=suite_folder(store, "made") / each) for each in NIGHTS[:2])
+    killed.root.mkdir(parents=True)
+    killed.suite.write_text("name =", encoding="utf-8")
+    Journal(last.journal).write(Begun(suite="made", night=last.night, budget_s=0), Ended())
+    with opened(suite, store):
+        assert not killed.root.exists()
+        assert last.root.exists()
 
 
 @pytest.mark.night
