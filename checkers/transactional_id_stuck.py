@@ -21,9 +21,9 @@ What would not prove it:
 - A call of which the client's error does not name its kind.
 - Few or short attempts. A thread that only reads, has ended, or hangs makes none.
 - A partition that has not recovered: then the markers cannot be written. The anomaly is not
-  trusted. It is not trusted, either, if the attempts do not exceed the limit without those in whose
-  middle the coordinator's partition had no leader. The same holds for a partition of the log of
-  groups. The controllers' log shows these times.
+  trusted. It is not trusted, either, if too many attempts were made while partitions had no leader:
+  the coordinator's, or one other partition of the log of groups or of the clients' topics. Attempts
+  count as such if their middle is in such a time, according to the controllers' log.
 - A slow client, whose time for the call is too short. So the attempts that a broker refused by name
   must alone exceed the limit. Or new producers with other ids must have begun meanwhile, and more
   often than not. Otherwise the anomaly is not trusted.
@@ -72,7 +72,7 @@ from checkers.protocol import (
     Scope,
     Waits,
 )
-from checkers.reigns import GROUPS, TRANSACTIONS, between, partition_of
+from checkers.reigns import GROUPS, SHARES, TRANSACTIONS, between, partition_of
 from checkers.state_losses import disk_reasons, unclean_by
 from results.record.clock import NS_PER_S
 from results.record.identities import transactional_id
@@ -294,15 +294,19 @@ def _labels(group: Group, stuck: _Id) -> Labels:
 
 
 def _leaderless(facts: RunFacts, stuck: _Id) -> Iterator[Sequence[Span]]:
-    """Yield, for each internal partition that gets markers, the attempts without a leader.
+    """Yield, for each partition that may get markers, the attempts that could not succeed.
 
-    In their middle, according to the controllers' log, it certainly had no leader.
+    In their middle, according to the controllers' log, that partition or the coordinator's
+    partition certainly had no leader.
     """
     own = (TRANSACTIONS, partition_of(facts.reigns, TRANSACTIONS, stuck.name))
     places = {(each.topic, each.partition) for each in facts.reigns if each.leader < 0}
-    for place in places:
-        if place == own or place[0] == GROUPS:
-            yield [span for span in stuck.spans if _is_led_by_none(facts, place, sum(span) // 2)]
+    for place in {own, *(each for each in places if each[0] not in {TRANSACTIONS, SHARES})}:
+        yield [
+            span
+            for span in stuck.spans
+            if any(_is_led_by_none(facts, each, sum(span) // 2) for each in (own, place))
+        ]
 
 
 def _is_led_by_none(facts: RunFacts, place: tuple[str, int], at_ns: int) -> bool:
