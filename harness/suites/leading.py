@@ -1,5 +1,6 @@
 """Open a night of a suite: begin a new one, or resume one that was killed."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ from results.trust import refuse_unless_own
 
 DEAD_TIMEOUT_S = 60.0
 """How long a run's processes may survive after the night's main process has died."""
+
+_NIGHT = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
+"""The names of nights, as `_fresh_folder` gives them."""
 
 Change = Callable[[NightState, Line], None]
 
@@ -146,9 +150,13 @@ def opened(
 
 
 def _remove_unbegun(store: Path, suite: str) -> None:
-    """Delete the folders without a journal. Each such night was killed before its first line."""
+    """Delete the nights without a journal. Each such night was killed before its first line.
+
+    Folders with other names stay, because a user made them.
+    """
     for root in suite_folder(store, suite).iterdir():
-        if root.is_dir() and not NightFolder(root=root).journal.exists():
+        is_night = root.is_dir() and _NIGHT.fullmatch(root.name)
+        if is_night and not NightFolder(root=root).journal.exists():
             shutil.rmtree(root)
 
 

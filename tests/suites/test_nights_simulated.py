@@ -422,6 +422,16 @@ def test_a_night_that_was_killed_before_its_first_line_leaves_no_folder(
         assert last.root.exists()
 
 
+def test_a_folder_that_a_user_made_beside_the_nights_stays(tmp_path: Path, suite: Path) -> None:
+    """For example, the page of merged parts."""
+    store = tmp_path / "store"
+    merged = suite_folder(store, "made") / "merged"
+    merged.mkdir(parents=True)
+    (merged / "hunt.md").write_text("of all parts", encoding="utf-8")
+    with opened(suite, store):
+        assert (merged / "hunt.md").exists()
+
+
 @pytest.mark.night
 def test_what_cannot_be_judged_is_unknown_and_keeps_nobody_waiting(
     tmp_path: Path, suite: Path
