@@ -345,13 +345,20 @@ def _compared(differences: Sequence[float]) -> str:
         return "none | none | none"
     ahead, uneven = sum(each > 0 for each in differences), sum(each != 0 for each in differences)
     p = f"{binomtest(ahead, uneven).pvalue:.2g}" if uneven else "none"
-    return f"{median(differences):+.0f} | {ahead} of {len(differences)} | {p}"
+    middle = median(differences)
+    sign = "-" if middle < 0 else "+"
+    return f"{sign}{_figure(abs(middle))} | {ahead} of {len(differences)} | {p}"
 
 
 def _spread(numbers: Sequence[float]) -> str:
     if not numbers:
         return "none"
-    return f"{median(numbers):.0f} ({min(numbers):.0f} to {max(numbers):.0f})"
+    return f"{_figure(median(numbers))} ({_figure(min(numbers))} to {_figure(max(numbers))})"
+
+
+def _figure(number: float) -> str:
+    """Return a number with one decimal if needed, as the median of an even count may end in .5."""
+    return f"{number:.1f}".removesuffix(".0")
 
 
 def write_page(results: Path) -> None:

@@ -67,9 +67,19 @@ def test_pairs_are_compared_by_their_differences() -> None:
         line(way, ((1.0, 10 + ahead, 20),), pair=pair)
         for pair in range(1, 7) for way, ahead in ((GUIDED, pair), (BLIND, 0))
     ])  # fmt: skip
-    assert "| simulated | guided | 6 | 14 (11 to 16) | 20 (20 to 20) | 6 valid, 0 unknown" in told
-    assert "| simulated | transitions | +4 | 6 of 6 | 0.031 |" in told
+    assert "| simulated | guided | 6 | 13.5 (11 to 16) | 20 (20 to 20) | 6 valid, 0 unknown" in told
+    assert "| simulated | transitions | +3.5 | 6 of 6 | 0.031 |" in told
     assert "| simulated | pairs | +0 | 0 of 6 | none |" in told
+
+
+def test_a_median_of_one_half_is_not_rounded_away() -> None:
+    told = table([
+        line(way, ((1.0, 126 + ahead, 20 - ahead),), pair=pair)
+        for pair in (1, 2) for way, ahead in ((GUIDED, pair - 1), (BLIND, 0))
+    ])  # fmt: skip
+    assert "| simulated | guided | 2 | 126.5 (126 to 127) | 19.5 (19 to 20) |" in told
+    assert "| simulated | transitions | +0.5 | 1 of 2 | 1 |" in told
+    assert "| simulated | pairs | -0.5 | 0 of 2 | 1 |" in told
 
 
 def test_a_plot_of_several_hunts_has_their_median_and_a_band() -> None:
