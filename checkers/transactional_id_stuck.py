@@ -23,7 +23,9 @@ What would not prove it:
 - A partition that has not recovered: then the markers cannot be written. The anomaly is not
   trusted. It is not trusted, either, if too many attempts were made while partitions had no leader:
   the coordinator's, or one other partition of the log of groups or of the clients' topics. Attempts
-  count as such if their middle is in such a time, according to the controllers' log.
+  count as such if their middle is in such a time, according to the controllers' log. If this log
+  does not name the coordinator's leaders, as with ZooKeeper, attempts within `unavailable_s` count
+  as such that got the answer COORDINATOR_NOT_AVAILABLE.
 - A slow client, whose time for the call is too short. So the attempts that a broker refused by name
   must alone exceed the limit. Or new producers with other ids must have begun meanwhile, and more
   often than not. Otherwise the anomaly is not trusted.
@@ -90,6 +92,8 @@ belongs to a commit, but a commit has another decision."""
 _REFUSED = re.compile("[A-Z][A-Z_]+(?=: Failed to initialize Producer ID)")
 """The name of a broker's error, from librdkafka. The client's own errors begin with `_`. Kafka's
 Java client does not tell a broker's error if its own time is over."""
+_NONE = "COORDINATOR_NOT_AVAILABLE:"
+"""The answer of a broker that knows no leader of the coordinator's partition."""
 _TOLD = 5
 
 
@@ -300,6 +304,8 @@ def _leaderless(facts: RunFacts, stuck: _Id) -> Iterator[Sequence[Span]]:
     partition certainly had no leader.
     """
     own = (TRANSACTIONS, partition_of(facts.reigns, TRANSACTIONS, stuck.name))
+    if own[1] < 0:
+        yield _without_coordinator(facts, stuck)
     places = {(each.topic, each.partition) for each in facts.reigns if each.leader < 0}
     for place in {own, *(each for each in places if each[0] not in {TRANSACTIONS, SHARES})}:
         yield [
@@ -307,6 +313,13 @@ def _leaderless(facts: RunFacts, stuck: _Id) -> Iterator[Sequence[Span]]:
             for span in stuck.spans
             if any(_is_led_by_none(facts, each, sum(span) // 2) for each in (own, place))
         ]
+
+
+def _without_coordinator(facts: RunFacts, stuck: _Id) -> Sequence[Span]:
+    """Return the attempts within the budget to which brokers answered that there is none."""
+    until_ns = (facts.calm_from_ns or 0) + facts.plan.budgets.unavailable_s * NS_PER_S
+    told = zip(stuck.spans, stuck.errors, strict=True)
+    return [span for span, error in told if error.startswith(_NONE) and span[1] <= until_ns]
 
 
 def _is_led_by_none(facts: RunFacts, place: tuple[str, int], at_ns: int) -> bool:

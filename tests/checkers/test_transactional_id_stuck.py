@@ -39,8 +39,18 @@ def stones(*, whole: bool = True, stopped: int | None = STOPPED) -> tuple[Milest
     return tuple(told)
 
 
+def led(leader: int, *, unclean: bool = False) -> tuple[Reign, ...]:
+    first = Reign(topic="__transaction_state", partition=0, leader=2, epoch=0, from_ns=0,
+                  until_ns=9 * S)  # fmt: skip
+    last = Reign(topic="__transaction_state", partition=0, leader=leader, epoch=1, from_ns=9 * S,
+                 until_ns=200 * S, unclean=unclean)  # fmt: skip
+    return (first, last)
+
+
 def about(*, plan: Row | None = None, **changes: object) -> RunFacts:
-    known: Row = {"calm_from_ns": HEALED * S, "milestones": stones(), **changes}
+    known: Row = {
+        "calm_from_ns": HEALED * S, "milestones": stones(), "reigns": led(1), **changes
+    }  # fmt: skip
     return facts(plan={**PLAN, **(plan or {})}, **known)
 
 
@@ -240,14 +250,6 @@ def loss(*nodes: str, topic: str = "__transaction_state") -> tuple[DiskLoss, ...
     return (took,)
 
 
-def led(leader: int, *, unclean: bool = False) -> tuple[Reign, ...]:
-    first = Reign(topic="__transaction_state", partition=0, leader=2, epoch=0, from_ns=0,
-                  until_ns=9 * S)  # fmt: skip
-    last = Reign(topic="__transaction_state", partition=0, leader=leader, epoch=1, from_ns=9 * S,
-                 until_ns=200 * S, unclean=unclean)  # fmt: skip
-    return (first, last)
-
-
 UNCLEAN: Row = {"broker": {"unclean.leader.election.enable": "true"}}
 
 
@@ -259,7 +261,7 @@ UNCLEAN: Row = {"broker": {"unclean.leader.election.enable": "true"}}
          (("power-loss",), ())),
         (about(disk_losses=loss("n1")), (("last-copies",), ())),
         (about(disk_losses=loss("n1", "n2", "n3", topic="log-0")), ((), ())),
-        (about(plan=UNCLEAN), (("unclean-election",), ())),
+        (about(plan=UNCLEAN, reigns=()), (("unclean-election",), ())),
         (about(plan=UNCLEAN, reigns=led(1)), ((), ())),
         (about(plan=UNCLEAN, reigns=led(1, unclean=True)), (("unclean-election",), ())),
         (about(reigns=led(1)), ((), ())),
@@ -455,3 +457,22 @@ def test_other_ids_do_not_show_the_cause_if_most_of_their_new_producers_could_no
     both = [{**row, "process": 4} for row in QUICK]
     two = judged(*OTHERS, *QUICK, *both, *dropped, *begun, on=about(plan=SHORT)).anomalies
     assert [each.broken_premises for each in two] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("error", "until", "broken"),
+    [
+        (CONCURRENT, 117, ()),
+        ("NOT_COORDINATOR: Failed to initialize Producer ID", 117, ()),
+        ("COORDINATOR_NOT_AVAILABLE: Failed to initialize Producer ID", 117, ("recovered",)),
+        ("COORDINATOR_NOT_AVAILABLE: Failed to initialize Producer ID", 150, ()),
+    ],
+)
+def test_with_zookeeper_an_id_may_be_without_a_coordinator_within_the_budget(
+    error: str, until: int, broken: tuple[str, ...]
+) -> None:
+    """No log shows the leaders of the coordinator's partition. The budget is 30 s."""
+    rows = [txn(0, at, at + 1, error=error) for at in range(103, until)]
+    for reigns in ((), led(1)):
+        (anomaly,) = judged(*OTHERS, *rows, on=about(plan=SHORT, reigns=reigns)).anomalies
+        assert anomaly.broken_premises == (broken if not reigns else ())
