@@ -41,7 +41,7 @@ from benchmarks.night_results import append, load_lines, write_between
 from cluster.reference.bugs import Bug
 from harness.suites.hunting.failures import first_that_broke
 from harness.suites.hunting.history import history
-from harness.suites.hunting.telling import growth_of, minutes_of
+from harness.suites.hunting.telling import MINUTE_S, growth_of, minutes_of
 from harness.suites.night import NightState
 from harness.suites.nights import nights_of
 from harness.suites.suite import seconds_of
@@ -56,7 +56,6 @@ RESULTS = FOLDER / "guided.jsonl"
 NO_CODE = (*OURS, ":!docs/hunt/guided*")
 """Paths that do not count as code. Results may be committed during the series."""
 BUGS = tuple(bug.value for bug in Bug)
-MINUTE_S = 60
 LIMIT_S = 12 * HOUR_S
 GUIDED, BLIND = "guided", "blind"
 SERIES = ("simulated", "kafka")

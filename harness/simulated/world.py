@@ -125,5 +125,5 @@ def longest_s(plan: Plan) -> float:
     """
     budgets = plan.budgets
     phases_s = plan.warmup_s + plan.time_limit_s + 2 * (budgets.heal_s + budgets.isr_s)
-    traffic_s = 2 * budgets.unavailable_s + budgets.group_s
+    traffic_s = 2 * (budgets.unavailable_s + plan.hanging_after_s) + budgets.group_s
     return phases_s + traffic_s + plan.delivery_timeout_s + BESIDES_S

@@ -23,7 +23,7 @@ from results.hunt_page import Bundle, Find, HuntStory, Value
 from results.record.terms import Validity
 from results.record.transitions import TRANSITIONS
 
-MINUTE_S = 60
+MINUTE_S, HOUR_MIN = 60, 60
 
 
 def hunt_story(
@@ -49,7 +49,7 @@ def hunt_story(
         name=suite.name,
         parts=len(states),
         way=" and ".join(sorted({_way(each) for each in states})),
-        hours=max(minutes.values(), default=0.0) / MINUTE_S,
+        hours=max(minutes.values(), default=0.0) / HOUR_MIN,
         outcomes=_outcomes(drawn),
         unknown=_unknown(drawn),
         finds=found,
